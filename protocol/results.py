@@ -78,7 +78,6 @@ class DelegateRequest(Wire, frozen=True):
         tuple[Annotated[str, Meta(max_length=L.MAX_CONSTRAINT_CHARS)], ...], Meta(max_length=L.MAX_CONSTRAINTS)
     ] = ()
     url: Annotated[str, Meta(max_length=L.MAX_URL_CHARS)] | None = None
-    tab: Annotated[str, Meta(max_length=32)] | None = None
     browser: Browser = Browser.AUTO
     deliverables: Annotated[tuple[Deliverable, ...], Meta(max_length=L.MAX_DELIVERABLES)] = ()
     playbook: tuple[msgspec.Raw, ...] | None = None
