@@ -47,11 +47,15 @@ def check(folder: Path) -> None:
     """Raise RuntimeError, with the next step in its text, unless `folder` is a complete built extension."""
     path = folder / "manifest.json"
     if not path.is_file():
-        raise RuntimeError(f"{IN_CHECKOUT} is not built, and a wheel without the extension is useless; run: make build")
+        raise RuntimeError(
+            f"{IN_CHECKOUT} is not built, and a wheel without the extension is useless; run: make build"
+        )
     manifest = json.loads(path.read_text("utf-8"))
     missing = [name for name in named_files(manifest) if not (folder / name).is_file()]
     if missing:
-        raise RuntimeError(f"{IN_CHECKOUT} lacks {', '.join(missing)}, named in its manifest; run: make build")
+        raise RuntimeError(
+            f"{IN_CHECKOUT} lacks {', '.join(missing)}, named in its manifest; run: make build"
+        )
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
