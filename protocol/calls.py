@@ -14,7 +14,7 @@ if the peer answered (unusably), otherwise `unknown`. At most
 `capacity` calls are open, and the newest `REMEMBERED` finished ids are remembered to tell a second or late
 answer (ours, harmless) from an invented one (the peer's fault).
 
-Pure. Sends nothing and keeps no payloads: the shell maps ids to its own futures.
+Pure: sends nothing and keeps no payloads: the shell maps ids to its own futures.
 """
 
 from __future__ import annotations

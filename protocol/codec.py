@@ -32,7 +32,9 @@ def encode(frame: Frame, bound: int) -> bytes:
     """Version byte and msgpack map. Raises FrameTooLarge over `bound` bytes; nothing was sent."""
     data = _VERSION + _ENCODER.encode(frame)
     if len(data) > bound:
-        raise FrameTooLarge(f"a {frame.__struct_config__.tag} frame of {len(data)} bytes is over the bound of {bound}")
+        raise FrameTooLarge(
+            f"a {frame.__struct_config__.tag} frame of {len(data)} bytes is over the bound of {bound}"
+        )
     return data
 
 
@@ -61,7 +63,9 @@ class Decoder(Generic[F]):
         try:
             frame: F = self._decoder.decode(view[1:])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PeerViolation(f"a frame that is not on this link's table ({type(error).__name__})") from None
+            raise PeerViolation(
+                f"a frame that is not on this link's table ({type(error).__name__})"
+            ) from None
         return frame
 
 
@@ -69,7 +73,9 @@ def encode_json(frame: ExtFrame, bound: int = L.MAX_EXTENSION_FRAME) -> str:
     """JSON text for the extension's link. Raises FrameTooLarge."""
     data = _JSON.encode(frame)
     if len(data) > bound:
-        raise FrameTooLarge(f"a {frame.__struct_config__.tag} frame of {len(data)} bytes is over the bound of {bound}")
+        raise FrameTooLarge(
+            f"a {frame.__struct_config__.tag} frame of {len(data)} bytes is over the bound of {bound}"
+        )
     return data.decode()
 
 
@@ -94,5 +100,7 @@ class JsonDecoder(Generic[E]):
         try:
             frame: E = self._decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PeerViolation(f"a frame that is not on this link's table ({type(error).__name__})") from None
+            raise PeerViolation(
+                f"a frame that is not on this link's table ({type(error).__name__})"
+            ) from None
         return frame

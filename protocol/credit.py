@@ -7,7 +7,7 @@ Invariants, per direction: the sender's `in_flight` never exceeds the window; th
 exceeds it either, and a sender that makes it so has broken the protocol; every consumed byte is granted back
 exactly once. Grants are batched (half a window) so that small frames do not each cost a grant.
 
-Pure. Sends nothing, waits for nothing, and does not order frames; a refused `take` is Backpressure and the
+Pure: sends nothing, waits for nothing, and does not order frames; a refused `take` is Backpressure and the
 caller keeps the frame.
 """
 

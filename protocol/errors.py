@@ -50,7 +50,7 @@ class BlockerCode(StrEnum):
     SUPERVISOR_RESTARTED = "supervisor-restarted"
     OVERLOADED = "overloaded"
     CANCELLED = "cancelled"
-    SECRET_IN_GOAL = "secret-in-goal"  # noqa: S105 - a code, not a secret
+    SECRET_IN_GOAL = "secret-in-goal"
     INVALID_REQUEST = "invalid-request"
 
 

@@ -39,7 +39,9 @@ from .results import (
 )
 from .settings import BridgeSettings, InputMode, ModelSettings
 
-Id = Annotated[str, Meta(min_length=4, max_length=40, pattern=r"^[a-z]{1,8}-[a-z2-7]{4,32}$")]  # protocol/ids.py
+Id = Annotated[
+    str, Meta(min_length=4, max_length=40, pattern=r"^[a-z]{1,8}-[a-z2-7]{4,32}$")
+]  # protocol/ids.py
 Count = Annotated[int, Meta(ge=0)]
 ErrnoName = Annotated[str, Meta(max_length=16, pattern=r"^[A-Z0-9]*$")]
 
@@ -193,7 +195,7 @@ class PortProblem(StrEnum):
     NONE = "none"
     TAKEN = "taken"
     FORBIDDEN = "forbidden"
-    NO_TOKEN = "no-token"  # noqa: S105 - a state
+    NO_TOKEN = "no-token"
 
 
 class BridgeReady(Frame, frozen=True, tag="bridge_ready"):
@@ -725,7 +727,15 @@ class StopSupervisor(Frame, frozen=True, tag="stop_supervisor"):
 # ============================================================================ extension <-> bridge (JSON)
 
 
-class ExtFrame(Struct, frozen=True, forbid_unknown_fields=True, tag_field="t", tag=True, rename="camel", omit_defaults=True):
+class ExtFrame(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="t",
+    tag=True,
+    rename="camel",
+    omit_defaults=True,
+):
     """Base of all WebSocket frames: JSON text, camelCase."""
 
 
@@ -743,7 +753,9 @@ class ExtHello(ExtFrame, frozen=True, tag="hello"):
     extension_version: Annotated[str, Meta(max_length=32, pattern=r"^[0-9.]+$")]
     nonce: Hex64
     pairing: Annotated[str, Meta(max_length=40, pattern=r"^[a-z0-9-]+$")]
-    profile: Annotated[str, Meta(max_length=40, pattern=r"^[a-z0-9-]+$")]  # random, made once per installation
+    profile: Annotated[
+        str, Meta(max_length=40, pattern=r"^[a-z0-9-]+$")
+    ]  # random, made once per installation
     capabilities: Annotated[tuple[Annotated[str, Meta(max_length=32)], ...], Meta(max_length=32)] = ()
 
 

@@ -5,15 +5,13 @@ compare as text; an id carries no time, counter, pid or meaning beyond its prefi
 are never met again (128 bits), so a dead peer's name cannot be taken by its successor (facts: a ROUTER gives a
 reused identity away without an event).
 
-`make_id`, `parse_id` and `is_id` are pure: the random bytes come in. `new_id` is the one impure function, the
-shell's convenience; pure modules get ids as arguments and must not call it. An id is a name, not a credential.
+Pure: the random bytes come in; shells draw them with `new_id.new_id`. An id is a name, not a credential.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-import secrets
 from typing import Final
 
 from .errors import LocalMisuse, PeerViolation
@@ -53,8 +51,3 @@ def is_id(text: str, prefix: str) -> bool:
         return False
     raw = base64.b32decode(body.upper() + "======")  # the pattern admits decodable text only
     return make_id(prefix, raw) == text
-
-
-def new_id(prefix: str) -> str:
-    """A fresh id from the kernel's random source. Impure: for shells only."""
-    return make_id(prefix, secrets.token_bytes(RANDOM_BYTES))

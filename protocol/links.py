@@ -146,10 +146,22 @@ TABLES: Final[Mapping[Link, Mapping[Phase, Table]]] = {
     },
     Link.HOST_TO_SUPERVISOR: {
         Phase.GREETING: {f.OpenSession: _O},
-        Phase.OPEN: {f.NewTurn: _M, f.HostCall: _M, f.HostCancel: _M, f.StatusRequest: _M, f.StopSupervisor: _M},
+        Phase.OPEN: {
+            f.NewTurn: _M,
+            f.HostCall: _M,
+            f.HostCancel: _M,
+            f.StatusRequest: _M,
+            f.StopSupervisor: _M,
+        },
     },
     Link.SUPERVISOR_TO_HOST: {
-        Phase.OPEN: {f.SessionOpened: _M, f.HostProgress: _M, f.HostReply: _M, f.HostFault: _M, f.StatusReply: _M},
+        Phase.OPEN: {
+            f.SessionOpened: _M,
+            f.HostProgress: _M,
+            f.HostReply: _M,
+            f.HostFault: _M,
+            f.StatusReply: _M,
+        },
     },
     Link.EXTENSION_TO_BRIDGE: {
         Phase.GREETING: {f.ExtHello: _O},

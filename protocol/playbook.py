@@ -64,7 +64,10 @@ def substitute(value: Any, variables: Mapping[str, str]) -> Any:
         if name is None:
             return "${"
         if name not in variables:
-            raise UsageError(f"the playbook uses ${{{name}}} but no such variable is given", next_step=f"Pass --var {name}=…")
+            raise UsageError(
+                f"the playbook uses ${{{name}}} but no such variable is given",
+                next_step=f"Pass --var {name}=…",
+            )
         return variables[name]
 
     if isinstance(value, str):

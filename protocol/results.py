@@ -46,7 +46,9 @@ class ArtifactKind(StrEnum):
     LINKS = "links"
 
 
-Purpose = Annotated[str, Meta(min_length=1, max_length=L.MAX_PURPOSE_CHARS, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$")]
+Purpose = Annotated[
+    str, Meta(min_length=1, max_length=L.MAX_PURPOSE_CHARS, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$")
+]
 
 
 class Deliverable(Wire, frozen=True):
@@ -75,7 +77,8 @@ class DelegateRequest(Wire, frozen=True):
 
     goal: Annotated[str, Meta(min_length=1, max_length=L.MAX_GOAL_CHARS)]
     constraints: Annotated[
-        tuple[Annotated[str, Meta(max_length=L.MAX_CONSTRAINT_CHARS)], ...], Meta(max_length=L.MAX_CONSTRAINTS)
+        tuple[Annotated[str, Meta(max_length=L.MAX_CONSTRAINT_CHARS)], ...],
+        Meta(max_length=L.MAX_CONSTRAINTS),
     ] = ()
     url: Annotated[str, Meta(max_length=L.MAX_URL_CHARS)] | None = None
     browser: Browser = Browser.AUTO

@@ -31,7 +31,12 @@ Ref = Annotated[
         description="Element reference from the newest observation, such as e12 or f2e12",
     ),
 ]
-TabId = Annotated[str, Meta(pattern=r"^t[0-9]{1,4}$", description="Tab id from browser_tabs_list; default: the task's active tab")]
+TabId = Annotated[
+    str,
+    Meta(
+        pattern=r"^t[0-9]{1,4}$", description="Tab id from browser_tabs_list; default: the task's active tab"
+    ),
+]
 Name = Annotated[str, Meta(min_length=1, max_length=L.MAX_NAME_CHARS)]
 Role = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[a-z]+$")]
 Url = Annotated[str, Meta(min_length=1, max_length=L.MAX_URL_CHARS, description="Absolute http or https URL")]
@@ -153,7 +158,10 @@ class ClickArgs(Args, frozen=True):
     """Exactly one of `ref`, `name` (with `role`) and `target`."""
 
     ref: Ref | None = None
-    name: Annotated[str, Meta(min_length=1, max_length=L.MAX_NAME_CHARS, description="Exact accessible name")] | None = None
+    name: (
+        Annotated[str, Meta(min_length=1, max_length=L.MAX_NAME_CHARS, description="Exact accessible name")]
+        | None
+    ) = None
     role: Role | None = None
     target: Target | None = None
     tab: TabId | None = None
@@ -184,7 +192,13 @@ class SelectArgs(Args, frozen=True):
 
     ref: Ref | None = None
     target: Target | None = None
-    values: Annotated[tuple[Annotated[str, Meta(max_length=L.MAX_NAME_CHARS)], ...], Meta(max_length=L.MAX_SELECT_VALUES)] | None = None
+    values: (
+        Annotated[
+            tuple[Annotated[str, Meta(max_length=L.MAX_NAME_CHARS)], ...],
+            Meta(max_length=L.MAX_SELECT_VALUES),
+        ]
+        | None
+    ) = None
     checked: bool | None = None
     tab: TabId | None = None
 
@@ -219,7 +233,9 @@ class ExtractArgs(Args, frozen=True):
     target: Target | None = None
     fields: Annotated[tuple[Annotated[str, Meta(max_length=80)], ...], Meta(max_length=L.MAX_FIELDS)] = ()
     limit: Annotated[int, Meta(ge=1, le=L.MAX_EXTRACT_ROWS)] | None = None
-    to_artifact: Annotated[ArtifactFormat, Meta(description="Keep the whole as a file; a preview comes back")] | None = None
+    to_artifact: (
+        Annotated[ArtifactFormat, Meta(description="Keep the whole as a file; a preview comes back")] | None
+    ) = None
     tab: TabId | None = None
 
 
@@ -250,29 +266,100 @@ class Tool(Struct, frozen=True):
 WORKER_TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool
     for tool in (
-        Tool("browser_status", "State of this task: calls left, tabs, browser connection.", StatusArgs, False, 2_000, page=False),
+        Tool(
+            "browser_status",
+            "State of this task: calls left, tabs, browser connection.",
+            StatusArgs,
+            False,
+            2_000,
+            page=False,
+        ),
         Tool("browser_tabs_list", "Lists the tabs this task may use.", TabsListArgs, False, 5_000),
-        Tool("browser_tabs_open", "Opens a URL in a new background tab of this task and makes it the active one.", TabsOpenArgs, True, L.NAVIGATION_MS),
-        Tool("browser_tabs_activate", "Makes a tab the one that later calls use.", TabsActivateArgs, False, 5_000),
+        Tool(
+            "browser_tabs_open",
+            "Opens a URL in a new background tab of this task and makes it the active one.",
+            TabsOpenArgs,
+            True,
+            L.NAVIGATION_MS,
+        ),
+        Tool(
+            "browser_tabs_activate",
+            "Makes a tab the one that later calls use.",
+            TabsActivateArgs,
+            False,
+            5_000,
+        ),
         Tool("browser_tabs_close", "Closes a tab of this task.", TabsCloseArgs, True, 5_000),
-        Tool("browser_page_navigate", "Loads a URL in the active tab, or moves in its history.", NavigateArgs, True, L.NAVIGATION_MS),
-        Tool("browser_page_observe", "Reads the page: text, elements with refs, states. Summary first; interactive for controls only; document for reading.", ObserveArgs, False, L.ACTION_MS),
-        Tool("browser_page_find", "Searches the page for elements by name; only the best matches come back, with refs.", FindArgs, False, L.ACTION_MS),
-        Tool("browser_page_click", "Clicks an element by ref, or by exact name and role.", ClickArgs, True, L.ACTION_MS),
-        Tool("browser_page_type", "Types text into a field. Sensitive fields (passwords, codes, cards) are refused.", TypeArgs, True, L.ACTION_MS),
+        Tool(
+            "browser_page_navigate",
+            "Loads a URL in the active tab, or moves in its history.",
+            NavigateArgs,
+            True,
+            L.NAVIGATION_MS,
+        ),
+        Tool(
+            "browser_page_observe",
+            "Reads the page: text, elements with refs, states. Summary first; interactive for controls only; document for reading.",
+            ObserveArgs,
+            False,
+            L.ACTION_MS,
+        ),
+        Tool(
+            "browser_page_find",
+            "Searches the page for elements by name; only the best matches come back, with refs.",
+            FindArgs,
+            False,
+            L.ACTION_MS,
+        ),
+        Tool(
+            "browser_page_click",
+            "Clicks an element by ref, or by exact name and role.",
+            ClickArgs,
+            True,
+            L.ACTION_MS,
+        ),
+        Tool(
+            "browser_page_type",
+            "Types text into a field. Sensitive fields (passwords, codes, cards) are refused.",
+            TypeArgs,
+            True,
+            L.ACTION_MS,
+        ),
         Tool("browser_page_press", "Presses one allowed key.", PressArgs, True, L.ACTION_MS),
-        Tool("browser_page_select", "Chooses options, or sets a checkbox, radio button or switch.", SelectArgs, True, L.ACTION_MS),
+        Tool(
+            "browser_page_select",
+            "Chooses options, or sets a checkbox, radio button or switch.",
+            SelectArgs,
+            True,
+            L.ACTION_MS,
+        ),
         Tool("browser_page_scroll", "Scrolls the page, or to an element.", ScrollArgs, False, L.ACTION_MS),
-        Tool("browser_page_wait", "Waits for a condition, up to a ceiling.", WaitArgs, False, L.MAX_WAIT_MS + 2_000),
-        Tool("browser_page_extract", "Reads text, a list, a table or links, from the page or a region of it.", ExtractArgs, False, L.ACTION_MS),
-        Tool("browser_page_screenshot", "Takes a picture; it becomes an artifact, its id comes back.", ScreenshotArgs, False, 15_000),
+        Tool(
+            "browser_page_wait",
+            "Waits for a condition, up to a ceiling.",
+            WaitArgs,
+            False,
+            L.MAX_WAIT_MS + 2_000,
+        ),
+        Tool(
+            "browser_page_extract",
+            "Reads text, a list, a table or links, from the page or a region of it.",
+            ExtractArgs,
+            False,
+            L.ACTION_MS,
+        ),
+        Tool(
+            "browser_page_screenshot",
+            "Takes a picture; it becomes an artifact, its id comes back.",
+            ScreenshotArgs,
+            False,
+            15_000,
+        ),
     )
 }
 
 STRUCTURED_OUTPUT: Final = "structured_output"
-STRUCTURED_OUTPUT_DESCRIPTION: Final = (
-    "Ends the task with its result. Name every artifact you made for a deliverable by artifact_id and purpose."
-)
+STRUCTURED_OUTPUT_DESCRIPTION: Final = "Ends the task with its result. Name every artifact you made for a deliverable by artifact_id and purpose."
 
 _EXACTLY_ONE: Final[Mapping[type[Args], tuple[tuple[str, ...], ...]]] = {
     NavigateArgs: (("url", "history"),),
@@ -398,15 +485,30 @@ class DeliverRequest(Wire, frozen=True):
 HOST_TOOLS: Final[Mapping[str, HostTool]] = {
     tool.name: tool
     for tool in (
-        HostTool("browser_status", "Liveness of every part, capacity and the sandbox level.", NoArgs, top_only=False),
-        HostTool("browser_extension_status", "Is the extension prepared and connected, and what to do next.", NoArgs, top_only=False),
+        HostTool(
+            "browser_status",
+            "Liveness of every part, capacity and the sandbox level.",
+            NoArgs,
+            top_only=False,
+        ),
+        HostTool(
+            "browser_extension_status",
+            "Is the extension prepared and connected, and what to do next.",
+            NoArgs,
+            top_only=False,
+        ),
         HostTool(
             "browser_delegate_task",
             "Runs one task in a fresh, sealed browser worker and returns one bounded result.",
             DelegateRequest,
             top_only=True,
         ),
-        HostTool("browser_artifact_deliver", "Retries the delivery of granted artifacts; never runs the browser.", DeliverRequest, top_only=True),
+        HostTool(
+            "browser_artifact_deliver",
+            "Retries the delivery of granted artifacts; never runs the browser.",
+            DeliverRequest,
+            top_only=True,
+        ),
     )
 }
 
