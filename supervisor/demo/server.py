@@ -40,6 +40,9 @@ _STATIC: Final = {
 }
 TABLE_ROWS: Final = 50  # rows of the price table
 _PICKS: Final = 6  # books on the first page: two rows of three on a wide screen
+_PICK_STEP: Final = (
+    37  # books between two of them; no multiple of the title words' periods, so that titles differ
+)
 _LIVE_BOOKS: Final = 8  # items of the live list
 _MAX_BODY: Final = 16 * 1024  # bytes of a form; the longest real one is under 300
 _MAX_FIELDS: Final = 10  # fields of a form or query; the longest real one has 2
@@ -184,10 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
     # ------------------------------------------------------------ pages
 
     def _home(self) -> None:
-        step = catalogue.BOOK_COUNT // _PICKS
-        self._page(
-            pages.home(self._visitor(), [catalogue.BOOKS[7 + place * step] for place in range(_PICKS)])
-        )
+        picks = [catalogue.BOOKS[7 + place * _PICK_STEP] for place in range(_PICKS)]
+        self._page(pages.home(self._visitor(), picks))
 
     def _search(self) -> None:
         wanted = self.query.get("q", "").strip()[:100]
