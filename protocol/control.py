@@ -229,7 +229,11 @@ class ControlLink:
         fds = _received(ancillary) if ancillary else []
         if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or size > self._max_receive:
             _close_all(fds)
-            what = "descriptors that this link does not take" if flags & socket.MSG_CTRUNC else "an oversize frame"
+            what = (
+                "descriptors that this link does not take"
+                if flags & socket.MSG_CTRUNC
+                else "an oversize frame"
+            )
             self._end(PeerViolation(f"the peer sent {what} over the control link"))
             return False
         if size == 0:

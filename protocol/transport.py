@@ -67,7 +67,9 @@ class _Edge:
 
     __slots__ = ("_draining", "_fd", "_loop", "_scheduled", "_step", "_watching")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: zmq.Socket[bytes], step: Callable[[], bool]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: zmq.Socket[bytes], step: Callable[[], bool]
+    ) -> None:
         self._loop = loop
         self._fd = int(sock.getsockopt(zmq.FD))
         self._step = step
@@ -405,7 +407,14 @@ class Links:
             # The monitor first, or a quick peer's ACCEPTED is missed.
             expected = Expected(expect_pid, expect_uid)
             link = ServerLink(
-                self._context, sock, path, on_message, on_event, expected, max_message, max_send or max_message
+                self._context,
+                sock,
+                path,
+                on_message,
+                on_event,
+                expected,
+                max_message,
+                max_send or max_message,
             )
             bind_private(sock, path, owner_uid)
         except BaseException:

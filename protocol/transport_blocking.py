@@ -36,7 +36,11 @@ class BlockingLink:
     """A connected DEALER. Made by `BlockingLinks.connect`; for one thread."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], sock: zmq.Socket[bytes], max_receive: int, max_send: int
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        sock: zmq.Socket[bytes],
+        max_receive: int,
+        max_send: int,
     ) -> None:
         self._sock = sock
         self._monitor = Monitor(context, sock)
@@ -58,7 +62,9 @@ class BlockingLink:
         while not self._ready:
             left = deadline - time.monotonic()
             if self.lost or left <= 0:
-                raise PeerUnreachable("the peer is not there" if self.lost else "no answer from the peer in time")
+                raise PeerUnreachable(
+                    "the peer is not there" if self.lost else "no answer from the peer in time"
+                )
             self._monitor.socket.poll(_milliseconds(left))
             self._observe()
 

@@ -1,0 +1,558 @@
+"""transport: delivery through the edge-triggered reader on both kinds of loop, and the closing of links."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import stat
+import time
+from collections.abc import Iterator
+
+import pytest
+from browsercell.protocol.errors import Backpressure, FrameTooLarge, LocalMisuse, PeerUnreachable
+from browsercell.protocol.transport import ClientLink, LinkEvent, LinkEventKind, Links, Peer, ServerLink
+from tests.protocol.shell import LOOPS, WAIT_S, Recorder, child, private_folder, run, until
+
+KIB = 1024
+
+PEER = """
+import asyncio, random, sys, uvloop
+from browsercell.protocol.transport import Links
+from browsercell.protocol.errors import Backpressure
+path, kind, total, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+dice = random.Random(seed)
+async def main():
+    links = Links()
+    got = 0
+    done = asyncio.Event()
+    echoes = []
+    def on_message(_peer, data):
+        nonlocal got
+        if data.startswith(b"ping"):
+            echoes.append(data)
+            loop.call_later(dice.random() / 2000, lambda: link.send(echoes.pop(0)))
+            return
+        assert int(data[:8]) == got, (data[:8], got)
+        got += 1
+        if got == total: done.set()
+    loop = asyncio.get_running_loop()
+    link = links.connect(path, on_message, lambda event: None, max_message=4096)
+    await link.wait_ready(10)
+    for number in range(total):
+        while True:
+            try: link.send(b"%08d" % number + bytes(dice.randrange(300))); break
+            except Backpressure: await asyncio.sleep(0.0005)
+        if dice.random() < 0.02: await asyncio.sleep(dice.random() / 1000)
+        elif dice.random() < 0.1: await asyncio.sleep(0)
+    await done.wait()
+    link.send(b"done")
+    await asyncio.sleep(60)
+with asyncio.Runner(loop_factory=uvloop.new_event_loop if kind == "uvloop" else asyncio.new_event_loop) as runner:
+    runner.run(main())
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    with private_folder() as path:
+        yield path
+
+
+class Bench:
+    """A server and a client in one loop."""
+
+    def __init__(self, folder: str, *, max_message: int = 64 * KIB, high_water: int = 64) -> None:
+        self.links = Links()
+        self.server_side = Recorder()
+        self.client_side = Recorder()
+        self.path = f"{folder}/s"
+        self.server: ServerLink = self.links.serve(
+            self.path,
+            self.server_side.on_message,
+            self.server_side.on_event,
+            expect_pid=os.getpid(),
+            expect_uid=os.getuid(),
+            max_message=max_message,
+            high_water=high_water,
+        )
+        self.client: ClientLink = self.connect(self.client_side, max_message, high_water)
+
+    def connect(self, recorder: Recorder, max_message: int = 64 * KIB, high_water: int = 64) -> ClientLink:
+        return self.links.connect(
+            self.path, recorder.on_message, recorder.on_event, max_message=max_message, high_water=high_water
+        )
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_round_trip_with_the_kernels_identity(loop: str, folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder)
+        await bench.client.wait_ready(WAIT_S)
+        bench.client.send(b"question")
+        await until(lambda: bool(bench.server_side.messages))
+        peer = bench.server_side.peers[0]
+        assert (peer.pid, peer.uid, peer.gid) == (os.getpid(), os.getuid(), os.getgid())
+        bench.server.send(peer.routing_id, b"answer")
+        await until(lambda: bench.client_side.messages == [b"answer"])
+        assert bench.client_side.peers[0].pid == os.getpid()
+        assert bench.server_side.kinds() == [LinkEventKind.ACCEPTED, LinkEventKind.READY]
+        assert bench.client_side.kinds() == [LinkEventKind.READY]
+        assert bench.client.ready
+        bench.links.close()
+
+    run(loop, main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_20000_messages_each_way_in_order_and_no_lost_wakeup(loop: str, folder: str) -> None:
+    """Two processes, 20,000 pipelined messages in each direction with random small delays, then 1,000 lone trips:
+    a lone trip that loses its wake-up has nothing behind it that would save it."""
+    total = 20_000
+
+    async def main() -> None:
+        dice = random.Random(7)
+        links = Links()
+        got = 0
+        routing_id = b""
+        answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+        def on_message(peer: Peer, data: bytes) -> None:
+            nonlocal got, routing_id
+            routing_id = peer.routing_id
+            if data.startswith((b"ping", b"done")):
+                answers.put_nowait(data)
+                return
+            assert int(data[:8]) == got
+            got += 1
+
+        recorder = Recorder()
+        server = links.serve(
+            f"{folder}/s",
+            on_message,
+            recorder.on_event,
+            expect_pid=None,
+            expect_uid=os.getuid(),
+            max_message=4096,
+        )
+        with child(PEER, server.path, loop, total, 11) as process:
+            await until(lambda: bool(routing_id))
+            refused = 0
+            for number in range(total):
+                while True:
+                    try:
+                        server.send(routing_id, b"%08d" % number + bytes(dice.randrange(300)))
+                        break
+                    except Backpressure:
+                        refused += 1
+                        await asyncio.sleep(0.0005)
+                if dice.random() < 0.02:
+                    await asyncio.sleep(dice.random() / 1000)
+                elif dice.random() < 0.1:
+                    await asyncio.sleep(0)
+            async with asyncio.timeout(60):
+                assert await answers.get() == b"done"
+            assert got == total
+            assert process.poll() is None
+            for number in range(1000):
+                if number % 3 == 0:
+                    await asyncio.sleep(dice.random() / 1000)
+                server.send(routing_id, b"ping%d" % number)
+                async with asyncio.timeout(WAIT_S):
+                    assert await answers.get() == b"ping%d" % number
+        assert not any(event.is_fault for event in recorder.events)
+        links.close()
+
+    run(loop, main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_answers_sent_inside_the_callback(loop: str, folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder)
+
+        def echo(peer: Peer, data: bytes) -> None:
+            bench.server.send(peer.routing_id, data)
+
+        bench.server._on_message = echo
+        await bench.client.wait_ready(WAIT_S)
+        for number in range(500):
+            for part in range(8):
+                bench.client.send(b"%d.%d" % (number, part))
+            await until(lambda: len(bench.client_side.messages) == 8 * (number + 1))  # noqa: B023 - awaited at once
+        assert bench.client_side.messages == [b"%d.%d" % (n, p) for n in range(500) for p in range(8)]
+        bench.links.close()
+
+    run(loop, main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_pause_reads_nothing_and_resume_everything(loop: str, folder: str) -> None:
+    async def main() -> None:
+        links = Links()
+        recorder = Recorder()
+        server = links.serve(
+            f"{folder}/s",
+            recorder.on_message,
+            recorder.on_event,
+            expect_pid=None,
+            expect_uid=None,
+            max_message=100,
+            paused=True,
+        )
+        client = links.connect(server.path, recorder.on_message, recorder.on_event, max_message=100)
+        await client.wait_ready(WAIT_S)
+        for number in range(40):
+            client.send(b"%d" % number)
+        await asyncio.sleep(0.1)
+        assert recorder.messages == []
+        assert LinkEventKind.ACCEPTED in recorder.kinds()
+        before = time.process_time()
+        await asyncio.sleep(0.2)
+        assert time.process_time() - before < 0.1  # a watched, unread descriptor would spin the loop
+        server.set_expected(os.getpid(), os.getuid())
+        server.resume()
+        await until(lambda: len(recorder.messages) == 40)
+        assert recorder.messages == [b"%d" % number for number in range(40)]
+        server.pause()
+        client.send(b"later")
+        await asyncio.sleep(0.05)
+        assert len(recorder.messages) == 40
+        server.resume()
+        await until(lambda: recorder.messages[-1] == b"later")
+        links.close()
+
+    run(loop, main)
+
+
+def test_pausing_inside_the_callback_stops_at_once(folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder)
+        seen: list[bytes] = []
+
+        def once(_peer: Peer, data: bytes) -> None:
+            seen.append(data)
+            bench.server.pause()
+
+        bench.server._on_message = once
+        await bench.client.wait_ready(WAIT_S)
+        for number in range(3):
+            bench.client.send(b"%d" % number)
+        await asyncio.sleep(0.1)
+        assert seen == [b"0"]
+        bench.server.resume()
+        await until(lambda: seen == [b"0", b"1"])
+        bench.links.close()
+
+    run("uvloop", main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_exception_in_the_callback_does_not_end_the_reading(loop: str, folder: str) -> None:
+    seen: list[bytes] = []
+
+    async def main() -> None:
+        bench = Bench(folder)
+
+        def fragile(_peer: Peer, data: bytes) -> None:
+            seen.append(data)
+            if data == b"bad":
+                raise ZeroDivisionError
+
+        bench.server._on_message = fragile
+        await bench.client.wait_ready(WAIT_S)
+        bench.client.send(b"bad")
+        bench.client.send(b"good")
+        await until(lambda: seen == [b"bad", b"good"])
+        bench.links.close()
+
+    with pytest.raises(ZeroDivisionError):  # the loop's handler got it
+        run(loop, main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_no_callback_after_close(loop: str, folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder)
+        seen: list[bytes] = []
+
+        def last(_peer: Peer, data: bytes) -> None:
+            seen.append(data)
+            bench.server.close()
+
+        bench.server._on_message = last
+        await bench.client.wait_ready(WAIT_S)
+        for number in range(10):
+            bench.client.send(b"%d" % number)
+        await bench.client_side.event(LinkEventKind.DISCONNECTED)
+        events = len(bench.server_side.events)
+        await asyncio.sleep(0.05)
+        assert seen == [b"0"]
+        assert len(bench.server_side.events) == events
+        assert not os.path.exists(bench.path)
+        bench.server.close()
+        bench.server.resume()
+        with pytest.raises(PeerUnreachable):
+            bench.server.send(b"x", b"y")
+        bench.links.close()
+
+    run(loop, main)
+
+
+def test_bounds_of_what_is_sent(folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder, max_message=100)
+        await bench.client.wait_ready(WAIT_S)
+        bench.client.send(b"x" * 100)
+        await until(lambda: bool(bench.server_side.messages))
+        routing_id = bench.server_side.peers[0].routing_id
+        for send in (bench.client.send, lambda data: bench.server.send(routing_id, data)):
+            with pytest.raises(FrameTooLarge):
+                send(b"x" * 101)
+            with pytest.raises(LocalMisuse):
+                send(b"")
+        bench.links.close()
+
+    run("uvloop", main)
+
+
+def test_a_dead_or_unknown_id_is_unreachable(folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder)
+        await bench.client.wait_ready(WAIT_S)
+        bench.client.send(b"hello")
+        await until(lambda: bool(bench.server_side.messages))
+        routing_id = bench.server_side.peers[0].routing_id
+        with pytest.raises(PeerUnreachable):
+            bench.server.send(b"nobody", b"x")
+        bench.client.close()
+        await bench.server_side.event(LinkEventKind.DISCONNECTED)
+        with pytest.raises(PeerUnreachable):
+            bench.server.send(routing_id, b"x")
+        bench.links.close()
+
+    run("uvloop", main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_slow_consumer_is_backpressure_and_loses_nothing(loop: str, folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder, high_water=10)
+        await bench.client.wait_ready(WAIT_S)
+        bench.client.send(b"hello")
+        await until(lambda: bool(bench.server_side.messages))
+        routing_id = bench.server_side.peers[0].routing_id
+        bench.client.pause()
+        accepted = 0
+        with pytest.raises(Backpressure):
+            for _ in range(5000):
+                bench.server.send(routing_id, b"%06d" % accepted + bytes(10_000))
+                accepted += 1
+                if accepted % 5 == 0:
+                    await asyncio.sleep(0.001)
+        assert accepted >= 10
+        bench.client.resume()
+        await until(lambda: len(bench.client_side.messages) == accepted)
+        assert [int(data[:6]) for data in bench.client_side.messages] == list(range(accepted))
+        # The other direction, from the dealer.
+        bench.server.pause()
+        before = len(bench.server_side.messages)
+        accepted = 0
+        with pytest.raises(Backpressure):
+            for _ in range(5000):
+                bench.client.send(b"%06d" % accepted + bytes(10_000))
+                accepted += 1
+                if accepted % 5 == 0:
+                    await asyncio.sleep(0.001)
+        bench.server.resume()
+        await until(lambda: len(bench.server_side.messages) == before + accepted)
+        bench.links.close()
+
+    run(loop, main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_last_words_come_before_the_end(loop: str, folder: str) -> None:
+    """A process that says something and exits is heard before its end is reported, every time."""
+    code = """
+import sys, time
+from browsercell.protocol.transport_blocking import BlockingLinks
+links = BlockingLinks(); link = links.connect(sys.argv[1], max_message=1000); link.wait_ready(5000)
+for number in range(60): link.send(b"%d" % number, 1000)
+link.receive(5000)
+import os; os._exit(0)
+"""
+
+    async def main() -> None:
+        for attempt in range(5):
+            links = Links()
+            recorder = Recorder()
+
+            def hear(peer: Peer, data: bytes) -> None:
+                recorder.on_message(peer, data)  # noqa: B023 - used within its own turn
+                if data == b"0":
+                    server.send(peer.routing_id, b"go")  # noqa: B023
+
+            server = links.serve(
+                f"{folder}/{attempt}",
+                hear,
+                recorder.on_event,
+                expect_pid=None,
+                expect_uid=None,
+                max_message=1000,
+            )
+            with child(code, server.path):
+                await recorder.event(LinkEventKind.DISCONNECTED)
+            assert len(recorder.messages) == 60
+            assert recorder.order[-1] == "disconnected"
+            links.close()
+
+    run(loop, main)
+
+
+def test_connecting_to_nobody(folder: str) -> None:
+    async def main() -> None:
+        links = Links()
+        recorder = Recorder()
+        client = links.connect(f"{folder}/none", recorder.on_message, recorder.on_event, max_message=10)
+        with pytest.raises(PeerUnreachable):
+            await client.wait_ready(WAIT_S)
+        await recorder.event(LinkEventKind.CONNECT_FAILED)
+        with pytest.raises(PeerUnreachable):
+            client.send(b"x")
+        patient = links.connect(
+            f"{folder}/none", recorder.on_message, recorder.on_event, max_message=10, reconnect=True
+        )
+        with pytest.raises(PeerUnreachable):
+            await patient.wait_ready(0.05)
+        waiting = asyncio.ensure_future(patient.wait_ready(WAIT_S))
+        await asyncio.sleep(0)
+        patient.close()
+        with pytest.raises(PeerUnreachable):
+            await waiting
+        with pytest.raises(PeerUnreachable):
+            await patient.wait_ready(WAIT_S)
+        with pytest.raises(PeerUnreachable):
+            patient.send(b"x")
+        links.close()
+
+    run("uvloop", main)
+
+
+@pytest.mark.parametrize("reconnect", [False, True])
+def test_reconnecting_is_a_choice(reconnect: bool, folder: str) -> None:
+    async def main() -> None:
+        links = Links()
+        one, two, client_side = Recorder(), Recorder(), Recorder()
+
+        def serve(recorder: Recorder) -> ServerLink:
+            return links.serve(
+                f"{folder}/s",
+                recorder.on_message,
+                recorder.on_event,
+                expect_pid=None,
+                expect_uid=None,
+                max_message=10,
+            )
+
+        server = serve(one)
+        client = links.connect(
+            server.path, client_side.on_message, client_side.on_event, max_message=10, reconnect=reconnect
+        )
+        await client.wait_ready(WAIT_S)
+        await client.wait_ready(WAIT_S)
+        server.close()
+        await client_side.event(LinkEventKind.DISCONNECTED)
+        assert not client.ready
+        with pytest.raises(PeerUnreachable):
+            client.send(b"lost")
+        serve(two)
+        if reconnect:
+            await client.wait_ready(WAIT_S)
+            client.send(b"again")
+            await until(lambda: two.messages == [b"again"])
+        else:
+            await asyncio.sleep(0.3)
+            assert two.events == []
+        links.close()
+
+    run("uvloop", main)
+
+
+def test_socket_file_is_private_and_paths_are_checked(folder: str) -> None:
+    async def main() -> None:
+        links = Links()
+        recorder = Recorder()
+
+        def serve(path: str, owner_uid: int | None = None) -> ServerLink:
+            return links.serve(
+                path,
+                recorder.on_message,
+                recorder.on_event,
+                expect_pid=None,
+                expect_uid=None,
+                max_message=10,
+                owner_uid=owner_uid,
+            )
+
+        umask = os.umask(0)
+        try:
+            server = serve(f"{folder}/s")
+        finally:
+            os.umask(umask)
+        assert stat.S_IMODE(os.stat(server.path).st_mode) & 0o077 == 0
+        with pytest.raises(LocalMisuse, match="taken"):
+            serve(f"{folder}/s")
+        assert os.path.exists(server.path)  # the refusal removed nothing
+        with pytest.raises(LocalMisuse, match="absolute"):
+            serve("relative")
+        with pytest.raises(LocalMisuse, match=r"has \d+ bytes, the kernel allows 107"):
+            serve(f"{folder}/" + "é" * 60)
+        with pytest.raises(LocalMisuse, match="can't be used"):
+            serve(f"{folder}/missing/s")
+        os.mkdir(f"{folder}/open", 0o755)
+        with pytest.raises(LocalMisuse, match="open to other users"):
+            serve(f"{folder}/open/s")
+        os.symlink(folder, f"{folder}/link")
+        with pytest.raises(LocalMisuse, match="not a directory"):
+            serve(f"{folder}/link/x")
+        if os.getuid() == 0:
+            os.mkdir(f"{folder}/theirs", 0o700)
+            os.chown(f"{folder}/theirs", 65534, 65534)
+            with pytest.raises(LocalMisuse, match="another user"):
+                serve(f"{folder}/theirs/s")
+            given = serve(f"{folder}/theirs/s", owner_uid=65534)
+            assert os.stat(given.path).st_uid == 65534
+            assert stat.S_IMODE(os.stat(given.path).st_mode) & 0o077 == 0
+        links.close()
+        assert not os.path.exists(server.path)
+
+    run("uvloop", main)
+
+
+def test_closing_is_quick_and_final(folder: str) -> None:
+    async def main() -> None:
+        bench = Bench(folder)
+        bench.server.pause()
+        await bench.client.wait_ready(WAIT_S)
+        for _ in range(50):
+            bench.client.send(bytes(1000))
+        before = time.monotonic()
+        bench.links.close()
+        assert time.monotonic() - before < 1.0
+        bench.links.close()
+        with pytest.raises(LocalMisuse):
+            Bench.connect(bench, Recorder())
+
+    run("asyncio", main)
+
+
+def test_is_fault_names_what_the_peer_did_wrong() -> None:
+    faults = {kind for kind in LinkEventKind if LinkEvent(kind).is_fault}
+    assert faults == {
+        LinkEventKind.HANDSHAKE_FAILED,
+        LinkEventKind.WRONG_PID,
+        LinkEventKind.WRONG_UID,
+        LinkEventKind.MULTIPART,
+        LinkEventKind.OVERSIZE,
+    }
