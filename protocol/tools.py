@@ -402,8 +402,9 @@ def check_relations(args: Args) -> str:
 
 
 def _given(args: Args, field: str) -> bool:
+    # The default of every such field (None, or False of `full_page`) means: not given. `checked: false` is given.
     value = getattr(args, field)
-    return value is not None and value is not False
+    return value is not None and not (field == "full_page" and value is False)
 
 
 def decode_args(tool: Tool, raw: bytes) -> Args:
