@@ -28,6 +28,7 @@ ONE_SHELL: Final = 50.0
 # Shells that run only inside processes of their own. Value: the path of the suite that does.
 ELSEWHERE: Final[dict[str, str]] = {}
 
+
 def percent(summary: dict[str, Any]) -> float:
     """Lines and branches executed, in percent of both; 100 where there is nothing to execute."""
     whole = summary["num_statements"] + summary.get("num_branches", 0)
