@@ -40,7 +40,7 @@ from .results import (
 from .settings import BridgeSettings, InputMode, ModelSettings
 
 Id = Annotated[
-    str, Meta(min_length=4, max_length=40, pattern=r"^[a-z]{1,8}-[a-z2-7]{4,32}$")
+    str, Meta(min_length=4, max_length=40, pattern=r"^[a-z]{1,8}[_-][a-z2-7]{4,32}$")
 ]  # protocol/ids.py
 Count = Annotated[int, Meta(ge=0)]
 ErrnoName = Annotated[str, Meta(max_length=16, pattern=r"^[A-Z0-9]*$")]
