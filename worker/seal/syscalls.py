@@ -59,4 +59,8 @@ def limit_malloc_arenas(count: int) -> None:
 
 def errno_name(code: int | None) -> str:
     """The symbolic name ("EPERM") of an errno; "EUNKNOWN" for none or one without a name, so that the vocabulary stays closed."""
+    if code == errno.EOPNOTSUPP:
+        return (
+            "EOPNOTSUPP"  # Linux has one number for it and ENOTSUP, and the kernel's documents use this name
+        )
     return errno.errorcode.get(code or 0, "EUNKNOWN")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -18,11 +19,15 @@ import seal_lab
 @pytest.fixture(scope="session")
 def seal_places() -> Iterator[dict[str, seal_lab.Place]]:
     """account -> place; the ordinary user's copy is removed at the end."""
-    if not seal_lab.IS_ROOT:
-        yield {"user": seal_lab.own_place()}
-        return
-    folder = Path(tempfile.mkdtemp(prefix="bcs-user-"))
-    try:
-        yield {"root": seal_lab.own_place(), "user": seal_lab.build_user_place(folder)}
-    finally:
-        shutil.rmtree(folder)
+    with contextlib.ExitStack() as cleanup:
+
+        def folder(account: str) -> Path:
+            path = Path(tempfile.mkdtemp(prefix=f"bcs-{account}-"))
+            cleanup.callback(shutil.rmtree, path)
+            return path
+
+        if seal_lab.IS_ROOT:
+            root, user = folder("root"), folder("user")
+            yield {"root": seal_lab.own_place(root), "user": seal_lab.build_user_place(user)}
+        else:
+            yield {"user": seal_lab.own_place(folder("user"))}

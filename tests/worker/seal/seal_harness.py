@@ -100,7 +100,7 @@ def commands(orders):  # type: ignore[no-untyped-def]
             case "workload":
                 return seal_workload.run_all()
             case "echo":
-                model.send(order["body"])
+                model.send(order["body"].encode())
                 return order["body"]
             case "arrive":
                 # Asks the I/O thread, which existed before the filter, to open a connection.

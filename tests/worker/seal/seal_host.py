@@ -28,6 +28,7 @@ import zmq  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE_S = 30
+ARRIVAL_S = 0.5  # a loopback connection takes well under a millisecond
 
 
 def serve(listener: socket.socket) -> None:
@@ -156,9 +157,10 @@ def run_one(
     uid = job["worker_uid"] if run["mode"] == "sealed" else None
     root = f"{folder}/{number}"
     os.mkdir(root, 0o700)
-    page, model = Link(context, f"{root}/page", uid), Link(context, f"{root}/model", uid)
-    if uid is not None:
-        os.chown(root, uid, uid)
+    keeper = None if "privileges" in run["off"] else uid  # the folder belongs to whom the worker will be
+    page, model = Link(context, f"{root}/page", keeper), Link(context, f"{root}/model", keeper)
+    if keeper is not None:
+        os.chown(root, keeper, keeper)
     orders = {
         "site": job["site"],
         "root": root,
@@ -194,15 +196,25 @@ def run_one(
             print(json.dumps({"pid": process.pid}), flush=True)
             time.sleep(PATIENCE_S)
         for order in run["orders"]:
-            page.send(msgspec.msgpack.encode(order))
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                listener.settimeout(ARRIVAL_S)
+                page.send(msgspec.msgpack.encode({**order, "port": listener.getsockname()[1]}))
+                if order["do"] == "arrive":
+                    result["arrived"] = False
+                    with contextlib.suppress(TimeoutError):
+                        listener.accept()[0].close()
+                        result["arrived"] = True
             result["answers"].append(msgspec.msgpack.decode(receive(page, process)))
+            if order["do"] == "echo":
+                assert receive(model, process) == order["body"].encode()
     except Died:
         result["cut_off"] = True
     finally:
-        if process.poll() is None and not run["orders"]:
+        dying = result["cut_off"] or (run["orders"] and run["orders"][-1]["do"] == "exit")
+        if not dying:
             process.kill()
         try:
-            output, _ = process.communicate(timeout=1 if not result["cut_off"] else 10)
+            output, _ = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             output, _ = process.communicate()

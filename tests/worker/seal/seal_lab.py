@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """How to start a host: argument prefix, site folder ("" for the interpreter's own), folder of the harness."""
+    """How to start a host: argument prefix, site folder ("" for the interpreter's own), folder of the harness, temporary folder."""
 
     prefix: tuple[str, ...]
     site: str
     scripts: str
+    temporary: str
 
 
 def _open_to_others(path: Path) -> bool:
@@ -99,12 +99,21 @@ def build_user_place(folder: Path) -> Place:
     )
     python = str(Path(sys.executable).resolve()) if readable else _copy_interpreter(folder)
     ids = (f"--reuid={USER_UID}", f"--regid={USER_UID}", "--clear-groups")
-    return Place(("setpriv", *ids, "--", python), str(site), str(scripts))
+    return Place(("setpriv", *ids, "--", python), str(site), str(scripts), _temporary(folder))
 
 
-def own_place() -> Place:
+def _temporary(folder: Path) -> str:
+    """A folder in `folder` where any account may make its own, like /tmp, but gone after the tests."""
+    folder.chmod(0o755)
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    temporary.chmod(0o1777)
+    return str(temporary)
+
+
+def own_place(folder: Path) -> Place:
     """The present account with the present interpreter."""
-    return Place((sys.executable,), "", str(HERE))
+    return Place((sys.executable,), "", str(HERE), _temporary(folder))
 
 
 def job(account: str, place: Place, runs: Iterable[Run], *, targets: bool) -> bytes:
@@ -127,8 +136,8 @@ def start(place: Place) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=tempfile.gettempdir(),
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": tempfile.gettempdir()},
+        cwd=place.temporary,
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": place.temporary},
     )
 
 
@@ -137,6 +146,14 @@ class Results(msgspec.Struct, frozen=True):
 
     host_status: str
     runs: Mapping[str, dict[str, Any]]
+
+
+def probe(place: Place) -> dict[str, str]:
+    """Layer -> errno name for what this machine refuses this account, found without the product's code."""
+    output = subprocess.run(
+        [*place.prefix, "-I", f"{place.scripts}/seal_probe.py"], capture_output=True, check=True, timeout=30
+    ).stdout
+    return {layer: reason for layer, reason in json.loads(output).items() if reason}
 
 
 def conduct(account: str, place: Place, runs: Iterable[Run], *, targets: bool = False) -> Results:

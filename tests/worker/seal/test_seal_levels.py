@@ -81,6 +81,7 @@ def test_must_names_the_step() -> None:
 
 def test_errno_names_are_a_closed_vocabulary() -> None:
     assert errno_name(errno.EPERM) == "EPERM"
+    assert errno_name(errno.ENOTSUP) == "EOPNOTSUPP"
     assert errno_name(None) == errno_name(4000) == "EUNKNOWN"
 
 
