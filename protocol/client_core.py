@@ -130,12 +130,11 @@ class ClientCore:
                 return (
                     Answered(frame.call, frame.status, frame.processes) if self._settle(frame.call) else None
                 )
-            case f.HostFault():
+            case _:  # the table leaves HostFault
                 error = fault_error(frame)
                 if frame.call == 0:
                     raise error
                 return Refused(frame.call, error) if self._settle(frame.call) else None
-        raise PeerViolation("a frame that no host expects")
 
     def lose_all(self) -> frozenset[int]:
         """The link is gone: the calls that get no answer any more."""
