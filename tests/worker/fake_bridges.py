@@ -1,0 +1,198 @@
+"""Two ROUTERs that play bridge and model bridge towards one real, sealed worker process.
+
+Real sockets, real seal, real codec; only what answers is scripted. Used by the tests of the worker's shell and by its
+benchmark. The scripts get decoded frames and return the frames to answer with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from browsercell.protocol import limits as L
+from browsercell.protocol.codec import Decoder, encode
+from browsercell.protocol.frames import (
+    Assigned,
+    Assignment,
+    Credit,
+    Finish,
+    Finished,
+    Frame,
+    Hello,
+    Infer,
+    Ping,
+    Pong,
+    Sealed,
+    ToolCall,
+    ToolResult,
+    Welcome,
+)
+from browsercell.protocol.links import Link, frame_types
+from browsercell.protocol.transport import LinkEvent, Links, Peer, ServerLink
+
+WORKER_UID = 60_123  # outside every range that a system gives to people or services
+MEMORY = 256 * L.MIB
+CPU_SECONDS = 60
+WAIT_S = 20.0  # a loaded machine starts a worker in a second or two
+
+Script = Callable[[Frame], Sequence[Frame]]
+
+
+def nothing(_frame: Frame) -> Sequence[Frame]:
+    """A script that answers nothing."""
+    return ()
+
+
+class FakeBridges:
+    """Both bridges of one worker. `page` and `model` are the scripts of the assigned phase.
+
+    `heard` holds every frame in order of arrival; `events` the links' events.
+    """
+
+    def __init__(self, page: Script = nothing, model: Script = nothing) -> None:
+        self.page_script = page
+        self.model_script = model
+        self.heard: list[Frame] = []
+        self.events: list[LinkEvent] = []
+        self.raw_answers: dict[type, bytes] = {}  # instead of the script: bytes as they are
+        self.welcome_version = L.WIRE_VERSION
+        self.process: subprocess.Popen[bytes] | None = None
+        self._new = asyncio.Event()
+        self._ids: dict[str, bytes] = {}
+
+    async def __aenter__(self) -> FakeBridges:
+        self.place = Path(tempfile.mkdtemp(prefix="bcw-"))
+        self.place.chmod(0o711)
+        self.folder = self.place / "w"
+        self.folder.mkdir(mode=0o700)
+        self.uid = WORKER_UID if os.geteuid() == 0 else -1
+        if self.uid != -1:
+            os.chown(self.folder, self.uid, self.uid)
+        self.links = Links()
+        self.page = self._serve("page", L.MAX_WORKER_TO_BRIDGE, L.MAX_BRIDGE_TO_WORKER, Link.WORKER_TO_BRIDGE)
+        self.model = self._serve("model", L.MAX_WORKER_TO_MODEL, L.MAX_MODEL_TO_WORKER, Link.WORKER_TO_MODEL)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.links.close()
+        shutil.rmtree(self.place)
+
+    def _serve(self, name: str, bound: int, send: int, link: Link) -> ServerLink:
+        decoder: Decoder[Frame] = Decoder(frame_types(link), bound)
+
+        def on_message(peer: Peer, data: bytes) -> None:
+            frame = decoder.decode(data)
+            self._ids[name] = peer.routing_id
+            self.heard.append(frame)
+            self._new.set()
+            if isinstance(frame, Hello):
+                self.send(name, Welcome(version=self.welcome_version))
+                return
+            if type(frame) in self.raw_answers:
+                self.send_raw(name, self.raw_answers[type(frame)])
+                return
+            if isinstance(frame, ToolCall | Infer | Finish):
+                self.send(name, Credit(bytes=len(data)))
+            script = self.page_script if name == "page" else self.model_script
+            for answer in script(frame):
+                self.send(name, answer)
+
+        return self.links.serve(
+            str(self.folder / name),
+            on_message,
+            self.events.append,
+            expect_pid=None,
+            expect_uid=None if self.uid == -1 else self.uid,
+            max_message=bound,
+            max_send=send,
+            owner_uid=None if self.uid == -1 else self.uid,
+        )
+
+    def command(self) -> list[str]:
+        """What starts the worker; `spawn` adds the options."""
+        return [sys.executable, "-I", "-B", "-m", "browsercell.worker"]
+
+    def options(self) -> list[str]:
+        """The worker's options, as the supervisor gives them."""
+        return [
+            *("--folder", str(self.folder), "--parent", str(os.getpid()), "--uid", str(self.uid)),
+            *("--memory", str(MEMORY), "--cpu", str(CPU_SECONDS)),
+        ]
+
+    def spawn(self, command: Sequence[str] | None = None) -> subprocess.Popen[bytes]:
+        """Start the worker with the fixed environment; its stderr goes to `log`."""
+        self.log = self.place / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*(command or self.command()), *self.options()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
+            )
+        return self.process
+
+    def send(self, name: str, frame: Frame) -> None:
+        """Send one frame to the worker on link `name` (page, model)."""
+        self.send_raw(name, encode(frame, L.MAX_BRIDGE_TO_WORKER))
+
+    def send_raw(self, name: str, data: bytes) -> None:
+        """Send bytes as they are."""
+        (self.page if name == "page" else self.model).send(self._ids[name], data)
+
+    def assign(self, assignment: Assignment) -> None:
+        """Give the worker its work."""
+        self.send("page", Assigned(assignment=assignment))
+
+    async def until(self, kind: type[Frame], count: int = 1) -> Frame:
+        """Wait for the `count`th frame of this kind."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                found = [frame for frame in self.heard if isinstance(frame, kind)]
+                if len(found) >= count:
+                    return found[count - 1]
+                self._new.clear()
+                await self._new.wait()
+
+    async def sealed(self) -> Sealed:
+        """Start the worker and wait until it says that it is sealed."""
+        self.spawn()
+        frame = await self.until(Sealed)
+        assert isinstance(frame, Sealed)
+        return frame
+
+    async def status(self) -> int:
+        """Wait for the worker's end."""
+        assert self.process is not None
+        return await asyncio.to_thread(self.process.wait, WAIT_S)
+
+    def ping(self, name: str, nonce: int) -> None:
+        self.send(name, Ping(nonce=nonce))
+
+    def pongs(self) -> list[int]:
+        return [frame.nonce for frame in self.heard if isinstance(frame, Pong)]
+
+
+def finishing(results: Callable[[ToolCall], ToolResult]) -> Script:
+    """A page script: a result for each call, `Finished` for the claim."""
+
+    def script(frame: Frame) -> Sequence[Frame]:
+        if isinstance(frame, ToolCall):
+            return [results(frame)]
+        if isinstance(frame, Finish):
+            return [Finished()]
+        return []
+
+    return script
