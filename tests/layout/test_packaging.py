@@ -109,7 +109,10 @@ def test_the_wheel_from_the_sdist_is_the_same(checkout: Path, tmp_path: Path) ->
     assert build(checkout, "sdist", tmp_path / "out").returncode == 0
     with tarfile.open(the_one(tmp_path, "out/*.tar.gz")) as packed:
         assert not any(member.issym() or member.islnk() for member in packed)
-        packed.extractall(tmp_path / "unpacked", filter="data")
+    (tmp_path / "unpacked").mkdir()
+    # By tar: what tarfile's extraction filters are called depends on Python's patch level.
+    command = ["tar", "-xzf", str(the_one(tmp_path, "out/*.tar.gz")), "-C", str(tmp_path / "unpacked")]
+    subprocess.run(command, check=True, timeout=60)
     assert build(the_one(tmp_path, "unpacked/*"), "wheel", tmp_path / "again").returncode == 0
     with (
         zipfile.ZipFile(the_one(tmp_path, "direct/*.whl")) as direct,
