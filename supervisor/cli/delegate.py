@@ -1,0 +1,207 @@
+"""`supervisor delegate`: one task from the shell, with live progress on a terminal."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...protocol.client import Client
+from ...protocol.client_core import Progress as OnProgress
+from ...protocol.client_core import delegate_request
+from ...protocol.errors import BlockerCode, UsageError
+from ...protocol.frames import HostProgress, TaskPhase
+from ...protocol.limits import MAX_PLAYBOOK_BYTES
+from ...protocol.results import BrowserDelegateResult, DelegateRequest, Status
+from . import NOT_COMPLETED, OK, UNAVAILABLE, USAGE
+from .common import err, load, out, print_json, size, start_arguments
+
+_PHASES = {
+    TaskPhase.QUEUED: "waiting for its turn",
+    TaskPhase.OPENING_BROWSER: "opening the browser",
+    TaskPhase.ASSIGNING: "handing over to a sealed worker",
+    TaskPhase.RUNNING: "working",
+    TaskPhase.CLOSING: "closing",
+    TaskPhase.DELIVERING: "delivering files",
+}
+_USAGE_CODES = frozenset({BlockerCode.INVALID_REQUEST, BlockerCode.SECRET_IN_GOAL})
+_UNAVAILABLE_CODES = frozenset(
+    {
+        BlockerCode.BROWSER_UNAVAILABLE,
+        BlockerCode.MODEL_UNCONFIGURED,
+        BlockerCode.MODEL_UNAVAILABLE,
+        BlockerCode.BRIDGE_LOST,
+        BlockerCode.SUPERVISOR_RESTARTED,
+        BlockerCode.OVERLOADED,
+    }
+)
+_COLOURS = {Status.COMPLETED: "green", Status.PARTIAL: "yellow", Status.NEEDS_USER_INPUT: "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options as typed."""
+
+    goal: str
+    url: str | None
+    browser: str
+    constraints: Sequence[str] | None
+    deliverables: Sequence[str] | None
+    playbook: Path | None
+    variables: Sequence[str] | None
+    steps: int | None
+    calls: int | None
+    seconds: int | None
+
+
+def delegate(
+    wanted: Wanted, directory: Path, file: Path | None, sets: Sequence[str] | None, *, json: bool
+) -> None:
+    """Prints the result; exit code by design 12."""
+    request = build(wanted)
+    load(file, sets)  # a bad configuration is said here, once, not by a supervisor started for this
+    with (
+        Client(directory=directory, start=True, start_arguments=start_arguments(file, sets)) as client,
+        live(err(), wanted.goal) as on_progress,
+    ):
+        result = client.delegate(request, on_progress=on_progress)
+    if json:
+        print_json(result)
+    else:
+        show(out(), result)
+    raise typer.Exit(exit_code(result))
+
+
+def build(wanted: Wanted) -> DelegateRequest:
+    """Checks the options. Raises UsageError naming the option."""
+    limits = {"steps": wanted.steps, "toolCalls": wanted.calls, "seconds": wanted.seconds}
+    return delegate_request(
+        wanted.goal,
+        url=wanted.url,
+        browser=wanted.browser,
+        constraints=list(wanted.constraints or ()),
+        deliverables=[_deliverable(item) for item in wanted.deliverables or ()],
+        playbook=None if wanted.playbook is None else read_playbook(wanted.playbook),
+        variables=dict(_variable(item) for item in wanted.variables or ()),
+        limits={key: value for key, value in limits.items() if value is not None},
+    )
+
+
+def _deliverable(item: str) -> dict[str, Any]:
+    parts = item.split(":", 2)
+    if len(parts) < 2:
+        raise UsageError("--deliver takes PURPOSE:KIND:PATH, such as prices:table:out/prices.csv")
+    wanted: dict[str, Any] = {"purpose": parts[0], "kind": parts[1]}
+    if len(parts) == 3:
+        wanted["path"] = parts[2]
+    return wanted
+
+
+def _variable(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals or not name:
+        raise UsageError("--var takes NAME=VALUE")
+    return name, value
+
+
+def read_playbook(path: Path) -> list[dict[str, Any]]:
+    """Steps from a JSON list or from `[[steps]]` of a TOML file. Raises UsageError."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(2 * MAX_PLAYBOOK_BYTES)
+    except OSError as error:
+        raise UsageError(f"the playbook {path} can't be read ({error.strerror})") from None
+    try:
+        if path.suffix.lower() == ".toml":
+            steps = tomllib.loads(data.decode("utf-8")).get("steps")
+        else:
+            steps = msgspec.json.decode(data)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError):
+        raise UsageError(
+            f"the playbook {path} is neither valid JSON nor (ending in .toml) valid TOML"
+        ) from None
+    if not isinstance(steps, list):
+        raise UsageError(f"the playbook {path} holds no list of steps")
+    return steps
+
+
+def exit_code(result: BrowserDelegateResult) -> int:
+    if result.status is Status.COMPLETED:
+        return OK
+    if result.blocker_code in _USAGE_CODES:
+        return USAGE
+    if result.blocker_code in _UNAVAILABLE_CODES:
+        return UNAVAILABLE
+    return NOT_COMPLETED
+
+
+@contextmanager
+def live(console: Console, title: str) -> Iterator[OnProgress]:
+    """A live line on a terminal; one plain line a phase elsewhere."""
+    if not console.is_terminal:
+        seen: set[TaskPhase] = set()
+
+        def plain(progress: HostProgress) -> None:
+            if progress.phase not in seen:
+                seen.add(progress.phase)
+                console.print(f"… {_PHASES[progress.phase]}", markup=False)
+
+        yield plain
+        return
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} calls"), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        line = bar.add_task(escape(title[:60]), total=None)
+
+        def update(progress: HostProgress) -> None:
+            doing = _PHASES[progress.phase]
+            if progress.phase is TaskPhase.RUNNING and progress.tool:
+                mark = "" if progress.ok else " [red]✗[/]"
+                doing = f"{escape(progress.tool)}{mark}"
+            steps = f", step {progress.steps}" if progress.steps else ""
+            bar.update(
+                line,
+                total=progress.max_tool_calls,
+                completed=progress.tool_calls,
+                description=f"{doing}{steps}",
+            )
+
+        yield update
+
+
+def show(console: Console, result: BrowserDelegateResult) -> None:
+    """A result for a person."""
+    colour = _COLOURS.get(result.status, "red")
+    code = f" ({result.blocker_code})" if result.blocker_code else ""
+    console.print(f"[{colour} bold]{escape(str(result.status))}[/]{escape(code)}  {escape(result.summary)}")
+    if result.question:
+        console.print(f"question: {escape(result.question)}")
+    if result.next_step:
+        console.print(f"next: {escape(result.next_step)}")
+    for delivery in result.deliveries:
+        if delivery.delivered:
+            console.print(
+                f"[green]✓[/] {escape(delivery.path)}  {size(delivery.size)}  sha256 {delivery.sha256[:16]}…"
+            )
+        else:
+            console.print(
+                f"[red]✗[/] {escape(delivery.path)}  {escape(delivery.code)} {escape(delivery.message)}"
+            )
+    for requirement in result.unmet_requirements:
+        console.print(f"[yellow]missing:[/] {escape(requirement)}")
+    usage = result.usage
+    console.print(
+        f"[dim]{usage.tool_calls} calls, {usage.steps} steps, {usage.tokens} tokens, {usage.seconds:.1f} s, "
+        f"side effects: {result.side_effects}[/]"
+    )
