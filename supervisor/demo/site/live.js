@@ -49,7 +49,7 @@ function draw() {
     const item = (!replace && elements.get(book.key)) || make(book);
     elements.set(book.key, item);
     const readers = 1 + ((Number(book.key) * 7 + tick) % 9);
-    const held = book.reserved ? `, reserved ${book.reserved} times` : "";
+    const held = book.reserved ? `, reserved ${book.reserved}×` : "";
     item.children[1].textContent = `${readers} reading now${held}`;
     return item;
   });
