@@ -16,6 +16,8 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from .errors import Unavailable
+
 _PACKAGE: Final = Path(__file__).resolve().parent
 # The wheel's copy; `.ci/hatch_build.py` writes to the same place.
 _IN_WHEEL: Final = _PACKAGE / "_extension"
@@ -25,31 +27,31 @@ _IN_CHECKOUT: Final = _PACKAGE.parent / "extension" / "dist"
 _MANIFEST: Final = "manifest.json"
 # Lengths are written in 8 bytes before each name and content, so that no two folders share one byte stream.
 _LENGTH_BYTES: Final = 8
+_MISSING: Final = "The built browser extension is missing"
+_BUILD: Final = "Build it with: make setup"
 _CHUNK: Final = 1 << 16  # bytes read at once: one pipe buffer's worth, memory stays flat for any file size
 
 
-class ExtensionMissing(RuntimeError):
-    """No built extension was found. The text is one line and ends with the next step."""
+class ExtensionMissing(Unavailable):
+    """No built extension was found; the next step says how to get one."""
 
 
-class ExtensionUnreadable(RuntimeError):
-    """The built extension holds something that can't be part of it (a link, a device). The text names the entry."""
+class ExtensionUnreadable(Unavailable):
+    """The built extension holds something that can't be part of it (a link, a device); the message names the entry."""
 
 
 def extension_folder(candidates: tuple[Path, ...] = (_IN_WHEEL, _IN_CHECKOUT)) -> Path:
     """Return the folder with the built extension: absolute, with a `manifest.json` inside.
 
     `candidates` are tried in order; the default is the wheel's copy, then the checkout's `extension/dist`.
-    Raises ExtensionMissing, whose text says what to do, if none of them holds a manifest.
+    Raises ExtensionMissing if none of them holds a manifest.
     """
     for folder in candidates:
         if (folder / _MANIFEST).is_file():
             return folder
     if _IN_CHECKOUT.parent.is_dir():
-        step = "build it with: make setup"
-    else:
-        step = "install browsercell again from a complete wheel"
-    raise ExtensionMissing(f"the built browser extension is missing; {step}")
+        raise ExtensionMissing(_MISSING, next_step=_BUILD)
+    raise ExtensionMissing(_MISSING, next_step="Install browsercell again, from a complete wheel")
 
 
 def bundle_digest(folder: Path) -> str:
@@ -60,12 +62,14 @@ def bundle_digest(folder: Path) -> str:
     can't be read.
     """
     if not folder.is_dir():
-        raise ExtensionMissing("the extension's folder is missing; build it with: make setup")
+        raise ExtensionMissing(_MISSING, next_step=_BUILD)
     files: list[tuple[bytes, Path]] = []
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise ExtensionUnreadable(f"the built extension holds something that is no plain file: {name}")
+            raise ExtensionUnreadable(
+                f"The built browser extension holds something that is no plain file: {name}", next_step=_BUILD
+            )
         if path.is_file():
             files.append((name.encode(), path))
     total = hashlib.sha256()

@@ -28,7 +28,7 @@ def test_the_first_folder_with_a_manifest_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_missing_extension_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(bundle.ExtensionMissing, match=r"missing; build it with: make setup$"):
+    with pytest.raises(bundle.ExtensionMissing, match=r"missing\. Build it with: make setup$"):
         bundle.extension_folder((tmp_path,))
 
 
@@ -36,7 +36,7 @@ def test_an_installed_copy_without_extension_says_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "_IN_CHECKOUT", tmp_path / "none" / "dist")
-    with pytest.raises(bundle.ExtensionMissing, match=r"install browsercell again from a complete wheel$"):
+    with pytest.raises(bundle.ExtensionMissing, match=r"Install browsercell again, from a complete wheel$"):
         bundle.extension_folder((tmp_path,))
 
 
@@ -77,11 +77,11 @@ def test_digest_of_one_file_by_hand(tmp_path: Path) -> None:
 def test_links_and_special_files_are_refused(tmp_path: Path) -> None:
     linked = fill(tmp_path / "linked", a="1")
     (linked / "b").symlink_to("a")
-    with pytest.raises(bundle.ExtensionUnreadable, match=r"no plain file: b$"):
+    with pytest.raises(bundle.ExtensionUnreadable, match=r"no plain file: b\. "):
         bundle.bundle_digest(linked)
     piped = fill(tmp_path / "piped", a="1")
     os.mkfifo(piped / "p")
-    with pytest.raises(bundle.ExtensionUnreadable, match=r"no plain file: p$"):
+    with pytest.raises(bundle.ExtensionUnreadable, match=r"no plain file: p\. "):
         bundle.bundle_digest(piped)
 
 
