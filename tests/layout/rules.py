@@ -14,6 +14,9 @@ NAMESPACE = "browsercell"
 PACKAGES = ("bridge", "protocol", "supervisor", "worker")
 # Hard limit of a module's length (style, rule 9): past it, nobody reads a module as a whole.
 MAX_LINES = 600
+# Modules that may be longer, each with its reason, and then up to this many lines.
+MAX_LINES_WITH_REASON = 1000
+LONG_WITH_REASON = {"protocol/frames.py": "whatever is on the wire is declared in one file (style, rule 4)"}
 # What a pure module may not touch: it is handed `now`, bytes and ids, and returns effects (style, rule 2).
 IMPURE = frozenset(
     {
@@ -122,9 +125,10 @@ def zmq_imports(path: str, source: str) -> list[str]:
 
 
 def too_long(path: str, source: str) -> list[str]:
-    """No module over 600 lines (style, rule 9)."""
+    """No module over 600 lines without a reason that is listed here (style, rule 9)."""
     lines = len(source.splitlines())
-    return [f"{path}: {lines} lines, more than {MAX_LINES}"] if lines > MAX_LINES else []
+    most = MAX_LINES_WITH_REASON if path in LONG_WITH_REASON else MAX_LINES
+    return [f"{path}: {lines} lines, more than {most}"] if lines > most else []
 
 
 def undocumented(path: str, source: str) -> list[str]:

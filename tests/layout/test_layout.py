@@ -43,6 +43,11 @@ PURE = frozenset(name for name, source in PRODUCT.items() if rules.says_pure(sou
 SHELLS = frozenset(name for name, source in PRODUCT.items() if rules.impure_imports(name, source))
 
 
+def none(complaints: list[str]) -> None:
+    """Fail with every complaint on a line of its own."""
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
 def test_the_walk_sees_the_product() -> None:
     """Else every other test here would be empty."""
     for package in rules.PACKAGES:
@@ -56,14 +61,14 @@ def test_the_walk_sees_the_product() -> None:
     ids=lambda rule: rule.__name__,
 )
 def test_product_modules(rule: Callable[[str, str], list[str]]) -> None:
-    assert [complaint for name, source in PRODUCT.items() for complaint in rule(name, source)] == []
+    none([complaint for name, source in PRODUCT.items() for complaint in rule(name, source)])
 
 
 @pytest.mark.parametrize("rule", [rules.too_long, rules.undocumented], ids=lambda rule: rule.__name__)
 def test_test_modules(rule: Callable[[str, str], list[str]]) -> None:
     """Tests are read as often as the product."""
     own = {name: source for name, source in PYTHON.items() if name not in PRODUCT}
-    assert [complaint for name, source in own.items() for complaint in rule(name, source)] == []
+    none([complaint for name, source in own.items() for complaint in rule(name, source)])
 
 
 def test_each_package_decides_in_pure_modules() -> None:
@@ -76,7 +81,7 @@ def test_pure_modules_are_pure() -> None:
     for name in sorted(PURE):
         complaints += rules.impure_imports(name, PRODUCT[name])
         complaints += rules.pure_importing_shell(name, PRODUCT[name], PURE, SHELLS)
-    assert complaints == []
+    none(complaints)
 
 
 def test_each_folder_has_a_readme_with_three_headings() -> None:
@@ -87,7 +92,7 @@ def test_each_folder_has_a_readme_with_three_headings() -> None:
             complaints.append(f"{folder}/README.md: missing")
         else:
             complaints += rules.readme_headings(f"{folder}/README.md", path.read_text("utf-8"))
-    assert complaints == []
+    none(complaints)
 
 
 def test_no_tracked_file_holds_forbidden_words() -> None:
@@ -96,15 +101,13 @@ def test_no_tracked_file_holds_forbidden_words() -> None:
         text = text_of(name)
         if text is not None:
             complaints += rules.forbidden_words(name, text)
-    assert complaints == []
+    none(complaints)
 
 
 def test_shell_scripts_stop_at_failures() -> None:
     scripts = {name: text for name in FILES if (text := text_of(name)) is not None and text.startswith("#!")}
     assert ".ci/setup" in scripts
-    assert [
-        complaint for name, text in scripts.items() for complaint in rules.careless_shell(name, text)
-    ] == []
+    none([complaint for name, text in scripts.items() for complaint in rules.careless_shell(name, text)])
 
 
 def test_scripts_are_executable() -> None:

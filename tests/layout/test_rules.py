@@ -94,6 +94,8 @@ def test_zmq_is_for_the_transport_alone() -> None:
 def test_long_modules() -> None:
     assert rules.too_long("bridge/a.py", "x = 1\n" * 601)
     assert rules.too_long("bridge/a.py", "x = 1\n" * 600) == []
+    assert rules.too_long("protocol/frames.py", "x = 1\n" * 1000) == []
+    assert rules.too_long("protocol/frames.py", "x = 1\n" * 1001)
 
 
 def test_modules_without_docstring() -> None:
