@@ -1,8 +1,9 @@
 """The allow-list of a sealed worker, as data (design 6; x86-64). Pure: builds rules, loads nothing.
 
 Default: EPERM. A worker that has its links may compute, allocate, wait, and read and write what it already holds; it
-may not get anything new by name. Every allowed call is here because the interpreter, libzmq, msgspec, or asyncio with
-uvloop uses it after start-up. What is deliberately absent: anything that names a file, an address or another process.
+may not get anything new by name. Every allowed call is here because the interpreter, libzmq, msgspec or asyncio uses it
+after start-up. Not uvloop: libuv registers descriptors through io_uring, and a ring opens files and sockets around any
+filter. What is deliberately absent: anything that names a file, an address or another process.
 
 Two tests hold this list: the workload suite (everything a worker does must still work) and the escape list (nothing else does).
 """
@@ -24,7 +25,7 @@ PRETEND_SUCCESS = fail_with(0)
 # Hot calls first: the kernel walks the program from the top.
 ALLOWED = (
     # waiting, and moving bytes through descriptors that are already open
-    *("futex", "read", "write", "epoll_wait", "poll", "recvfrom", "epoll_pwait", "ppoll", "select", "pselect6"),
+    *("read", "write", "epoll_wait", "poll", "recvfrom", "epoll_pwait", "ppoll", "select", "pselect6"),
     *("readv", "writev", "epoll_ctl", "epoll_pwait2", "eventfd2", "getsockopt", "shutdown", "close", "fstat", "lseek"),
     # time
     *("clock_gettime", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "clock_getres"),
@@ -61,6 +62,12 @@ PROT_EXEC_FREE = (0, 1, 2, 3)
 FCNTL_FLAGS = (1, 2, 3, 4)
 """F_GETFD, F_SETFD, F_GETFL, F_SETFL. Not F_SETOWN, which sends signals to others, and not F_DUPFD."""
 
+FUTEX_OPERATIONS = (0, 1, 3, 4, 5, 9, 10)
+"""Wait, wake, requeue, compare-requeue, wake-op, wait and wake by bitset; with or without the private and the clock flag. Not
+the priority-inheriting ones, which no library here uses and where serious kernel faults have been."""
+
+_FUTEX_FLAGS = 0x180
+
 FIONBIO = 0x5421
 """The only ioctl: Python's `settimeout` and libzmq's "unblock" use it."""
 
@@ -83,7 +90,9 @@ def allow_list(pid: int, *, attack: Attack, threads: bool) -> tuple[Rule, ...]:
     no_exec = [(Equals(2, protection),) for protection in PROT_EXEC_FREE]
     hostile = KILL_PROCESS if attack == "kill" else EPERM
     names = [(Equals(0, option, LOW_BITS),) for option in (PR_SET_NAME, PR_SET_VMA)]
+    futexes = [(Equals(1, operation, LOW_BITS ^ _FUTEX_FLAGS),) for operation in FUTEX_OPERATIONS]
     return (
+        _when("futex", EPERM, *futexes),
         *(always(CALLS[name], ALLOW) for name in ALLOWED),
         _when("mmap", EPERM, *no_exec),
         _when("mprotect", EPERM, *no_exec),

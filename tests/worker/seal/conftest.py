@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import seal_lab
+from . import seal_lab
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,12 @@ Run as a program by `seal_host.py`: `python -I seal_harness.py <orders as JSON>`
 step of the seal: the positive control. It speaks msgpack maps on plain ZeroMQ links, which is not the product's protocol.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 FDS_AT_START = sorted(int(name) for name in os.listdir("/proc/self/fd"))
 ENV_AT_START = sorted(os.environ)
@@ -17,7 +21,19 @@ def main() -> None:
     orders = json.loads(sys.argv[1])
     if orders["site"]:
         sys.path.insert(0, orders["site"])
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    life = live(orders)
+    if orders["loop"]:
+        from asyncio import new_event_loop
+
+        made = new_event_loop()
+        made.run_until_complete(life)
+    else:
+        life.send(None)  # nothing in it waits for a loop: it runs to its end here
+
+
+async def live(orders: dict[str, Any]) -> None:
+    """Seals and serves; ends with the process."""
     from browsercell.worker import seal
 
     sealing = orders["mode"] == "sealed"
@@ -73,32 +89,38 @@ def main() -> None:
         if not poller.poll(60_000):
             os._exit(98)
         order = msgspec.msgpack.decode(page.recv())
-        page.send(msgspec.msgpack.encode(run(order, context, page, model)))
+        result = run(order, context, model)
+        page.send(msgspec.msgpack.encode(await result if isinstance(result, Coroutine) else result))
 
 
-def commands(orders):  # type: ignore[no-untyped-def]
-    """Imports what the commands need (before the seal) and returns the function that runs one."""
+def commands(orders: dict[str, Any]) -> Callable[[dict[str, Any], Any, Any], object]:
+    """Imports what the commands need (before the seal) and returns the function that runs one: (order, context, model link)."""
+    from importlib import import_module
+
     import msgspec
-    import seal_attempts
-    import seal_workload
     import zmq
 
-    def device(descriptor):  # type: ignore[no-untyped-def]
+    # Neighbours of this program, whose folder is called "seal" wherever it lies.
+    seal_attempts: Any = import_module("seal.seal_attempts")
+    seal_workload: Any = import_module("seal.seal_workload")
+    targets = msgspec.convert(orders["targets"], seal_attempts.Targets) if orders["targets"] else None
+
+    def device(descriptor: int) -> list[int]:
         """Major and minor number, by the plain call: glibc's fstat() may be newfstatat, which the seal refuses."""
         status = seal_attempts.data(bytes(144))
         seal_attempts.raw(5, descriptor, status)
         number = int.from_bytes(status.raw[40:48], "little")
         return [os.major(number), os.minor(number)]
 
-    targets = msgspec.convert(orders["targets"], seal_attempts.Targets) if orders["targets"] else None
-
-    def run(order, context, page, model):  # type: ignore[no-untyped-def]
+    def run(order: dict[str, Any], context: Any, model: Any) -> object:
         match order["do"]:
             case "attempts":
                 way = seal_attempts.outcome if orders["mode"] == "sealed" else seal_attempts.isolated
                 return [way(attempt, targets) for attempt in seal_attempts.ATTEMPTS]
             case "workload":
                 return seal_workload.run_all()
+            case "event-loop":
+                return seal_workload.event_loop()  # awaited by the caller, in the loop that is running
             case "echo":
                 model.send(order["body"].encode())
                 return order["body"]

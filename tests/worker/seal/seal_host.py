@@ -167,7 +167,7 @@ def run_one(
         "ppid": os.getpid() + run["wrong_parent"],
         "uid": uid,
         "targets": {**targets, "link_path": f"{root}/page"} if targets else None,
-        **{key: run[key] for key in ("mode", "off", "attack", "threads", "memory", "cpu")},
+        **{key: run[key] for key in ("mode", "off", "attack", "threads", "memory", "cpu", "loop")},
     }
     argv = [sys.executable, "-I", f"{HERE}/seal_harness.py", json.dumps(orders)]
     if run["refused"]:

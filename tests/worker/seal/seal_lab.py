@@ -43,6 +43,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     cpu: int = 30
     refused: tuple[tuple[int, int, int], ...] = ()
     orders: tuple[dict[str, Any], ...] = ()
+    loop: bool = False
     hold: bool = False
     wrong_parent: int = 0
 
@@ -73,15 +74,20 @@ def _copy_interpreter(folder: Path) -> str:
         "test", "tests", "site-packages", "idlelib", "lib2to3", "ensurepip", "tkinter", "config-*", "*.a", "pydoc_data"
     )  # fmt: skip
     shutil.copytree(library, target / library.relative_to(base), ignore=skipped)
+    copy = target / "bin" / program.name
     for shared in (base / "lib").glob("libpython*.so*"):
         shutil.copy(shared, target / "lib" / shared.name)
-    return str(target / "bin" / program.name)
+        # The program looks for it in the place it was built for, by an absolute path that the account can't enter; it
+        # would find another version in the system's folder, or none.
+        built_for, here = os.fsencode(base / "lib") + b"\0", b"$ORIGIN/../lib"
+        copy.write_bytes(copy.read_bytes().replace(built_for, here.ljust(len(built_for), b"\0")))
+    return str(copy)
 
 
 def build_user_place(folder: Path) -> Place:
     """A place in `folder` that an account without a home can run from."""
     folder.chmod(0o755)
-    site, scripts = folder / "site", folder / "scripts"
+    site, scripts = folder / "site", folder / "tests" / "seal"
     (site / "browsercell").mkdir(parents=True)
     bare = shutil.ignore_patterns("__pycache__", "tests", "README.md")
     for package in ("protocol", "worker"):
@@ -91,7 +97,7 @@ def build_user_place(folder: Path) -> Place:
         shutil.copytree(source, site / source.name, ignore=bare)
         for libraries in source.parent.glob(f"*{source.name}.libs"):
             shutil.copytree(libraries, site / libraries.name)
-    scripts.mkdir()
+    scripts.mkdir(parents=True)
     for script in HERE.glob("seal_*.py"):
         shutil.copy(script, scripts / script.name)
     readable = _open_to_others(Path(sys.base_prefix)) and _open_to_others(

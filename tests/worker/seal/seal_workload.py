@@ -26,7 +26,7 @@ import msgspec
 
 def exceptions() -> None:
     try:
-        {}["missing"]  # type: ignore[index]  # noqa: B018
+        {}["missing"]  # type: ignore[index]
     except KeyError:
         assert "KeyError" in "".join(traceback.format_exception(*sys.exc_info()))
 
@@ -131,19 +131,26 @@ def frames() -> None:
 
 def texts() -> None:
     assert re.compile(r"(?i)\bStraße\b").search("die STRASSE, die straße")
-    assert sorted(random.sample(range(10_000), 5_000)) and f"{1234567.891:,.2f}" == "1,234,567.89"
-    assert "İstanbul".casefold() and "ﬁ".upper() == "FI"
+    assert len(sorted(random.sample(range(10_000), 5_000))) == 5_000
+    assert f"{1234567.891:,.2f}" == "1,234,567.89"
+    assert "ﬁ".upper() == "FI"
 
 
 def refusals_are_ordinary_errors() -> None:
     """Library code that asks for a file or a socket gets an `OSError`, not a signal."""
-    for ask in (lambda: open("/etc/passwd"), socket.socket, os.getcwd, lambda: os.stat("/")):
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: os.open("/etc/passwd", os.O_RDONLY),
+        socket.socket,
+        os.getcwd,
+        lambda: os.stat("/"),
+    )
+    for ask in asks:
+        code: int | None = 0
         try:
             ask()
         except OSError as error:
-            assert error.errno in (errno.EACCES, errno.EPERM)
-        else:
-            raise AssertionError(ask)
+            code = error.errno
+        assert code in (errno.EACCES, errno.EPERM)
     try:
         import wave  # noqa: F401 - a module nobody has imported yet
     except ImportError:
@@ -167,6 +174,33 @@ WORKLOAD: tuple[Callable[[], None], ...] = (
 )
 
 
+async def event_loop() -> str:
+    """What an asyncio application does all day, in a loop that was running before the seal; returns a sum of 100 numbers + 3."""
+    import asyncio
+
+    queue: asyncio.Queue[int] = asyncio.Queue()
+
+    async def produce() -> None:
+        for number in range(100):
+            await queue.put(number)
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(produce())
+        total = sum([await queue.get() for _ in range(100)])
+    await asyncio.sleep(0.01)
+    late: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.01, late.set_result, 1)
+    total += await late
+    total += await asyncio.to_thread(lambda: 1)
+    try:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(10)
+    except TimeoutError:
+        total += 1
+    return str(total)
+
+
 def run_all() -> dict[str, str]:
     """Runs every part; maps the name to "" or to what went wrong."""
     results: dict[str, str] = {}
@@ -174,6 +208,6 @@ def run_all() -> dict[str, str]:
         try:
             part()
             results[part.__name__] = ""
-        except BaseException:
+        except Exception:  # noqa: BLE001 - reported by name, and the test fails
             results[part.__name__] = traceback.format_exc()[-1000:]
     return results

@@ -18,7 +18,8 @@ from browsercell.worker.seal.bpf import (
     encode,
     fail_with,
 )
-from seal_bpf_machine import evaluate
+
+from .seal_bpf_machine import evaluate
 
 NO = fail_with(1)
 

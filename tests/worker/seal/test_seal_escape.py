@@ -16,8 +16,9 @@ from browsercell.protocol.frames import SandboxLevel, SealLayer, SealLayerName
 from browsercell.protocol.seal_check import parse_thread_status, threads_sealed
 from browsercell.worker.seal.levels import judge
 from browsercell.worker.seal.steps import PRETENDED
-from seal_attempts import ATTEMPTS
-from seal_lab import ACCOUNTS, Place, Results, Run, conduct, probe
+
+from .seal_attempts import ATTEMPTS
+from .seal_lab import ACCOUNTS, Place, Results, Run, conduct, probe
 
 CLONE, MOUNT, CHROOT, UNSHARE, SETNS, SECCOMP, CLONE3, LANDLOCK = 56, 165, 161, 272, 308, 317, 435, 444
 NEW_NAMESPACE = 0x7E02_0000
@@ -34,7 +35,8 @@ NO_LANDLOCK = ((LANDLOCK, errno.ENOSYS, 0),)
 NO_CHROOT = ((CHROOT, errno.EPERM, 0),)
 
 # name -> calls refused, layers lost by root, layers lost by a user (who needs the user namespace to change root).
-HOSTS: dict[str, tuple[tuple[tuple[int, int, int], ...], dict[str, str], dict[str, str]]] = {
+Refusals = tuple[tuple[int, int, int], ...]
+HOSTS: dict[str, tuple[Refusals, dict[str, str], dict[str, str]]] = {
     "plain": ((), {}, {}),
     "container": (CONTAINER, {"namespaces": "EPERM"}, {"namespaces": "EPERM", "empty_root": "EPERM"}),
     "no-user-namespaces": (
@@ -160,7 +162,8 @@ def test_only_harmless_attempts_get_through_on_any_host(
 ) -> None:
     result = seen[account].runs[host]
     assert_stopped(result, HARMLESS)
-    simulated = HOSTS[host][1 if account == "root" else 2]
+    _, lost_by_root, lost_by_user = HOSTS[host]
+    simulated = lost_by_root if account == "root" else lost_by_user
     # Where the machine itself lacks a layer, the simulation can only add to it.
     assert set(layers(result)) == set(simulated) | set(missing[account])
     assert simulated.items() <= layers(result).items() or missing[account]

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from seal_lab import ACCOUNTS, Place, Results, Run, conduct, job, start
+
+from .seal_lab import ACCOUNTS, Place, Results, Run, conduct, job, start
 
 EXIT = {"do": "exit"}
 ECHO = {"do": "echo", "body": "x" * 10_000}
@@ -38,6 +39,7 @@ RUNS = (
     Run(name="quiet", attack="kill", orders=(ECHO, EXIT)),
     Run(name="work", orders=({"do": "workload"}, ECHO, EXIT)),
     Run(name="work-kill", attack="kill", orders=({"do": "workload"}, ECHO, EXIT)),
+    Run(name="asyncio", loop=True, attack="kill", orders=({"do": "event-loop"}, ECHO, EXIT)),
     Run(name="outputs", orders=({"do": "outputs"}, EXIT)),
     Run(name="traceback", attack="kill", orders=({"do": "print"},)),
     Run(name="spin", cpu=1, orders=({"do": "spin"},)),
@@ -89,6 +91,12 @@ def test_the_workload_runs_under_the_seal(life: dict[str, Any], name: str) -> No
     assert not {part: error for part, error in result["answers"][0].items() if error}
     assert len(result["answers"][0]) >= 10
     assert result["answers"][1] == ECHO["body"]
+    assert result["exit"] == 0
+
+
+def test_an_event_loop_that_was_running_before_the_seal_runs_under_it(life: dict[str, Any]) -> None:
+    result = life["asyncio"]
+    assert result["answers"] == [str(sum(range(100)) + 3), ECHO["body"]], (result["exit"], result["output"])
     assert result["exit"] == 0
 
 
@@ -148,7 +156,9 @@ def test_the_worker_dies_with_the_supervisor(
 ) -> None:
     place = seal_places[account]
     host = start(place)
-    assert host.stdin and host.stdout and host.stderr
+    assert host.stdin
+    assert host.stdout
+    assert host.stderr
     try:
         host.stdin.write(job(account, place, [Run(name="held", off=off, hold=True)], targets=False))
         host.stdin.close()

@@ -11,7 +11,8 @@ from browsercell.worker.seal import policy
 from browsercell.worker.seal.bpf import ALLOW, KILL_PROCESS, fail_with
 from browsercell.worker.seal.numbers import CALLS, HIGHEST_KNOWN, require_x86_64
 from browsercell.worker.seal.policy import Attack
-from seal_bpf_machine import evaluate
+
+from .seal_bpf_machine import evaluate
 
 PID = 4321
 EPERM, EACCES = fail_with(errno.EPERM), fail_with(errno.EACCES)
@@ -72,6 +73,15 @@ def test_descriptor_flags_but_no_owner_and_no_copy() -> None:
     assert decide("ioctl", 3, 0x5421) == ALLOW
     for request in (0x5412, 0x5401, 0x8905):  # TIOCSTI, TCGETS, SIOCATMARK
         assert decide("ioctl", 3, request) == fail_with(errno.ENOTTY)
+
+
+def test_futexes_without_priority_inheritance() -> None:
+    plain = {operation for operation in range(64) if decide("futex", 0, operation) == ALLOW}
+    assert plain == {0, 1, 3, 4, 5, 9, 10}
+    for flags in (0x80, 0x100, 0x180):
+        assert decide("futex", 0, 9 | flags) == ALLOW
+        assert decide("futex", 0, 6 | flags) == EPERM
+    assert decide("futex", 0, 0x200) == EPERM
 
 
 @pytest.mark.parametrize("name", ["kill", "tgkill"])

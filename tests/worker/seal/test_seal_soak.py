@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from seal_lab import ACCOUNTS, Place, Run, conduct
+from .seal_lab import ACCOUNTS, Place, Run, conduct
 
 BOOTS = int(os.environ.get("SEAL_SOAK_BOOTS", "40"))
 HOSTS = 2
