@@ -1,0 +1,118 @@
+"""`supervisor run`: the supervisor and its host link in one process, from start to orderly end. A shell.
+
+Ends on SIGTERM, SIGINT, a host's StopSupervisor, the end of the lifeline (standard input), or when a bridge's restarts are
+exhausted. Logs go to a 0600 file in the state folder, one JSON line a record, content-free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from ..protocol import limits as L
+from ..protocol.places import host_socket
+from ..protocol.transport import Links
+from .core import Supervisor
+from .hosts import HostLink
+from .settings import SupervisorSettings
+
+GRACE_SECONDS: Final = 5.0  # for tasks to be cancelled and children to end
+LOG_BYTES: Final = 4 * L.MIB  # then the file is rotated
+LOG_FILES: Final = 3
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a record: time, level, module, message and the record's own fields. Never a traceback of data:
+    of an exception only type and place are written."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "module": record.name.rpartition(".")[2],
+            "event": record.getMessage(),
+        }
+        entry.update((key, value) for key, value in vars(record).items() if key not in _STANDARD)
+        if record.exc_info and record.exc_info[0] is not None:
+            entry["exception"] = record.exc_info[0].__name__
+            trace = record.exc_info[2]
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            if trace is not None:
+                entry["at"] = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        return json.dumps(entry, default=str)
+
+
+def log_to(state_folder: str, level: str) -> None:
+    """Send the supervisor's own log to `<state>/logs/supervisor.log` (0600)."""
+    folder = Path(state_folder) / "logs"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = RotatingFileHandler(folder / "supervisor.log", maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.raiseExceptions = False  # a full disk must not end the supervisor or print a traceback
+
+
+def serve(settings: SupervisorSettings, *, lifeline: bool, on_ready: Callable[[Supervisor], None]) -> None:
+    """Run until told to stop. Raises Unavailable (could not start) and RestartsExhausted (a bridge kept dying)."""
+    os.umask(0o077)
+    log_to(settings.state_folder, settings.log.level)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, lifeline=lifeline, on_ready=on_ready))
+
+
+async def _serve(
+    settings: SupervisorSettings, *, lifeline: bool, on_ready: Callable[[Supervisor], None]
+) -> None:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stopping.set)
+    if lifeline:
+        _watch_lifeline(loop, stopping)
+    supervisor = Supervisor(settings)
+    await supervisor.start()
+    links = Links()
+    try:
+        hosts = HostLink(
+            supervisor,
+            links,
+            host_socket(settings.runtime_folder),
+            version=version("browsercell"),
+            on_stop=stopping.set,
+        )
+        on_ready(supervisor)
+        gave_up = loop.create_task(supervisor.gave_up())
+        stop = loop.create_task(stopping.wait())
+        await asyncio.wait((gave_up, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        await hosts.close()
+        if gave_up.done():
+            gave_up.result()
+        gave_up.cancel()
+    finally:
+        links.close()
+        await supervisor.stop(GRACE_SECONDS)
+
+
+def _watch_lifeline(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    fd = sys.stdin.fileno()
+
+    def readable() -> None:
+        if not os.read(fd, 4096):
+            loop.remove_reader(fd)
+            stopping.set()
+
+    loop.add_reader(fd, readable)
