@@ -112,6 +112,18 @@ class TaskTabs:
         if self._active == name:
             self._active = next(reversed(self._tabs), "")
 
+    def replace(self, chrome: int, new_chrome: int) -> None:
+        """Chrome gave the tab another id (a discarded tab does that). Harmless if it is not this task's, or if the
+        new id is another task's: then the tab's lease ends."""
+        lease = self.by_chrome(chrome)
+        if lease is None:
+            return
+        self._leases.give_back(chrome, self._task)
+        if self._leases.take(new_chrome, self._task):
+            self._tabs[lease.name] = Lease(lease.name, new_chrome, lease.opened)
+        else:
+            self.remove(lease.name)
+
     def clear(self) -> tuple[Lease, ...]:
         """End every lease; returns what was leased."""
         gone = self.all()

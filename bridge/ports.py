@@ -10,10 +10,12 @@ implicitly; everything runs in the bridge's one event loop. This module decides 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..protocol.frames import ExtensionInfo, PageError, PageReply, PortProblem
+from ..protocol.frames import ExtensionInfo, ExtEvent, PageError, PageReply, PortProblem
+from ..protocol.settings import BridgeSettings
 
 
 class PageFailure(Exception):
@@ -57,7 +59,7 @@ class BrowserPort(Protocol):
 
 
 class Hub(Protocol):
-    """All browsers of the bridge. Made by `extension.hub.make_hub(settings, on_extensions=..., on_lost=...)`."""
+    """All browsers of the bridge. Made by `extension.hub.make_hub(settings, token, ...)` (`MakeHub`)."""
 
     async def start(self) -> ListenerState:
         """Open the listener, if it can be."""
@@ -92,6 +94,29 @@ class Hub(Protocol):
         """Every authenticated extension."""
         ...
 
+    @property
+    def refused(self) -> int:
+        """Connections refused since start."""
+        ...
+
     async def stop(self) -> None:
         """Close the listener, every connection and every private browser. Never raises."""
         ...
+
+
+class MakeHub(Protocol):
+    """How a hub is made. Callbacks run in the loop: `on_extensions()` when `extensions` or `refused` changed,
+    `on_lost(port)` when a browser is gone for good, `on_event(port, event)` for an extension's event.
+
+    Raises UsageError for settings it can't use.
+    """
+
+    def __call__(
+        self,
+        settings: BridgeSettings,
+        token: str,
+        *,
+        on_extensions: Callable[[], None],
+        on_lost: Callable[[BrowserPort], None],
+        on_event: Callable[[BrowserPort, ExtEvent], None],
+    ) -> Hub: ...
