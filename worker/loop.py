@@ -47,7 +47,7 @@ from ..protocol.frames import (
     Welcome,
 )
 from ..protocol.links import Gate, Link, Phase, frame_types
-from ..protocol.results import ClaimStatus, PlannerKind, ResultClaim
+from ..protocol.results import PlannerKind, ResultClaim
 from ..protocol.tools import WORKER_TOOLS
 from .outbox import Outbox
 from .planners import Planner, make
@@ -155,10 +155,6 @@ _KINDS: Final[Mapping[type, Kind]] = {
     InferenceFailed: Kind.REFUSED,
     Finished: Kind.FINISHED,
 }
-_BROKEN: Final = ResultClaim(
-    status=ClaimStatus.FAILED,
-    summary="The browser did not answer a call in its time; it may have had an effect.",
-)
 
 
 class Loop:
@@ -184,7 +180,9 @@ class Loop:
         }
         self._planner: Planner | None = None
         self._needs_model = True
-        self._call = 0  # ids count up from 1 on both links together; one request is open at a time
+        self._calls = dict.fromkeys(
+            Side, 0
+        )  # ids count up from 1 on each link; one request is open at a time
 
     @property
     def state(self) -> State:
@@ -302,17 +300,17 @@ class Loop:
         return self._plan(Begin(), event)
 
     def _result(self, event: _In) -> list[Effect]:
-        if not isinstance(event.frame, ToolResult) or event.frame.call != self._call:
+        if not isinstance(event.frame, ToolResult) or event.frame.call != self._calls[Side.PAGE]:
             raise PeerViolation("a result for a call that is not open")
         return self._plan(Settled(event.frame), event)
 
     def _inference(self, event: _In) -> list[Effect]:
-        if not isinstance(event.frame, Inference) or event.frame.call != self._call:
+        if not isinstance(event.frame, Inference) or event.frame.call != self._calls[Side.MODEL]:
             raise PeerViolation("an inference that was not asked for")
         return self._plan(Thought(event.frame), event)
 
     def _refused(self, event: _In) -> list[Effect]:
-        if not isinstance(event.frame, InferenceFailed) or event.frame.call != self._call:
+        if not isinstance(event.frame, InferenceFailed) or event.frame.call != self._calls[Side.MODEL]:
             raise PeerViolation("an inference that was not asked for")
         self._state = State.STRANDED  # the supervisor knows why and ends this worker
         self._deadline = event.now + END_S
@@ -326,26 +324,25 @@ class Loop:
     def _act(self, action: Action, now: float) -> list[Effect]:
         if isinstance(action, Conclude):
             return self._conclude(action.claim, now)
-        self._call += 1
         if isinstance(action, CallTool):
+            self._calls[Side.PAGE] += 1
             self._state = State.CALLING
             self._deadline = now + WORKER_TOOLS[action.tool].deadline_ms / 1000 + GRACE_S
-            return self._send(Side.PAGE, ToolCall(call=self._call, tool=action.tool, args=action.args))
+            call = ToolCall(call=self._calls[Side.PAGE], tool=action.tool, args=action.args)
+            return self._send(Side.PAGE, call)
         return self._ask(action, now)
 
     def _ask(self, action: Think, now: float) -> list[Effect]:
+        self._calls[Side.MODEL] += 1
         self._state = State.THINKING
         self._deadline = now + THINKING_S
-        return self._send(Side.MODEL, Infer(call=self._call, messages=action.messages))
+        return self._send(Side.MODEL, Infer(call=self._calls[Side.MODEL], messages=action.messages))
 
     def _conclude(self, claim: ResultClaim, now: float) -> list[Effect]:
         self._state = State.FINISHING
         self._deadline = now + END_S
         self._needs_model = False
         return self._send(Side.PAGE, Finish(claim=claim))
-
-    def _no_result(self, event: _In) -> list[Effect]:
-        return self._conclude(_BROKEN, event.now)
 
     def _finished(self, _event: _In) -> list[Effect]:
         return self._end(Exit.OK)
@@ -398,7 +395,7 @@ _ROWS: Final[Mapping[State, Mapping[Kind, _Handler]]] = {
         ping=Loop._pong, assigned=Loop._assigned,
     ),
     State.CALLING: _row(
-        default=_WRONG, page_lost=_LOST, model_lost=Loop._model_lost, late=Loop._no_result,
+        default=_WRONG, page_lost=_LOST, model_lost=Loop._model_lost, late=Loop._no_answer,
         ping=Loop._pong, credit=Loop._credit, result=Loop._result,
     ),
     State.THINKING: _row(

@@ -1,8 +1,8 @@
 """Frames on their way to one bridge: encoded, bounded, and held back while the link's credit is used up.
 
-Invariants: frames leave in order; before the assignment nothing is counted (protocol/README.md, Credit); afterwards the
-bytes under way never exceed the window; at most `MAX_WAITING` frames wait. A bridge may grant more than was counted:
-a pong sent just before the assignment is counted by the bridge alone. Such a surplus is dropped, it widens nothing.
+Invariants: requests leave in order; greeting and spare frames are not counted (protocol/README.md, Credit), nor are
+pongs, each of which answers one ping; the counted bytes under way never exceed the window; at most `MAX_WAITING` frames
+wait. A grant of more than is under way is dropped down to that: it widens nothing.
 
 Pure: returns the bytes to send, sends nothing.
 """
@@ -15,7 +15,7 @@ from typing import Final
 from ..protocol.codec import encode
 from ..protocol.credit import SenderCredit
 from ..protocol.errors import PeerViolation
-from ..protocol.frames import Frame
+from ..protocol.frames import Frame, Pong
 
 MAX_WAITING: Final = (
     16  # one call and the pongs of half a minute; a bridge that reads nothing for longer is broken
@@ -40,7 +40,7 @@ class Outbox:
     def put(self, frame: Frame) -> list[bytes]:
         """What to send now. Raises FrameTooLarge, and PeerViolation when too much waits for the bridge."""
         data = encode(frame, self._bound)
-        if not self._counted:
+        if not self._counted or isinstance(frame, Pong):
             return [data]
         if len(self._waiting) >= MAX_WAITING:
             raise PeerViolation("the bridge grants no credit")
