@@ -133,7 +133,7 @@ def threads(t: Targets) -> str:
             started.append(thread)
     except RuntimeError:
         if not started:
-            raise OSError(errno.EAGAIN, "no thread") from None
+            raise OSError(errno.EPERM, "no thread") from None
     finally:
         go.set()
         for thread in started:

@@ -115,7 +115,8 @@ def commands(orders: dict[str, Any]) -> Callable[[dict[str, Any], Any, Any], obj
     def run(order: dict[str, Any], context: Any, model: Any) -> object:
         match order["do"]:
             case "attempts":
-                way = seal_attempts.outcome if orders["mode"] == "sealed" else seal_attempts.isolated
+                filtered = orders["mode"] == "sealed" and "seccomp" not in orders["off"]
+                way = seal_attempts.outcome if filtered else seal_attempts.isolated
                 return [way(attempt, targets) for attempt in seal_attempts.ATTEMPTS]
             case "workload":
                 return seal_workload.run_all()

@@ -70,14 +70,19 @@ def by_port(kind: int) -> int:
     return int(listener.getsockname()[1])
 
 
+def write(path: str) -> None:
+    """A file worth attacking."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write("secret")
+
+
 def make_targets(folder: str, sibling: subprocess.Popen[bytes]) -> dict[str, Any]:
     """Everything the attempts aim at, owned by this account."""
     home, scratch = f"{folder}/home", f"{folder}/scratch"
     for place in (home, scratch, f"{scratch}/mount"):
         os.mkdir(place)
-    for path in (f"{home}/secret", f"{scratch}/decoy", f"{scratch}/decoy.sock"):
-        with open(path, "w", encoding="ascii") as file:
-            file.write("secret")
+    write(f"{home}/secret")
+    write(f"{scratch}/decoy")
     os.chmod(scratch, 0o777)  # so that nothing but the seal stands between a dropped uid and the decoys
     abstract = f"bc-seal-{os.getpid()}"
     listener = socket.socket(socket.AF_UNIX)
@@ -161,6 +166,10 @@ def run_one(
     page, model = Link(context, f"{root}/page", keeper), Link(context, f"{root}/model", keeper)
     if keeper is not None:
         os.chown(root, keeper, keeper)
+    if targets:
+        write(
+            f"{targets['scratch']}/decoy.sock"
+        )  # anew for each run: an attempt that gets through removes it
     orders = {
         "site": job["site"],
         "root": root,
@@ -192,6 +201,8 @@ def run_one(
         result.update(msgspec.msgpack.decode(receive(page, process)))
         result["booted"] = True
         result["statuses"] = statuses(process.pid)
+        # A process that is not dumpable has its private files in /proc given to root.
+        result["private_files_owner"] = os.stat(f"/proc/{process.pid}/environ").st_uid
         if run["hold"]:
             print(json.dumps({"pid": process.pid}), flush=True)
             time.sleep(PATIENCE_S)

@@ -18,7 +18,7 @@ from browsercell.worker.seal.levels import judge
 from browsercell.worker.seal.steps import PRETENDED
 
 from .seal_attempts import ATTEMPTS
-from .seal_lab import ACCOUNTS, Place, Results, Run, conduct, probe
+from .seal_lab import ACCOUNTS, WORKER_UID, Place, Results, Run, conduct, probe
 
 CLONE, MOUNT, CHROOT, UNSHARE, SETNS, SECCOMP, CLONE3, LANDLOCK = 56, 165, 161, 272, 308, 317, 435, 444
 NEW_NAMESPACE = 0x7E02_0000
@@ -82,10 +82,63 @@ OFF: dict[str, tuple[str, ...]] = {
     "off-all-but-filter": ("namespaces", "empty_root", "landlock", "privileges"),
 }
 ATTACK = ({"do": "attempts"}, {"do": "echo", "body": "still here"})
+# What each layer stops by itself, without the filter and without the others. For an ordinary user the empty root needs the
+# user namespace; an ordinary user has no privilege to drop.
+ALONE: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "alone-namespaces": (
+        ("namespaces",),
+        {"network.tcp-loopback", "network.udp-loopback", "unix.abstract"},
+    ),
+    "alone-empty-root": (
+        ("namespaces", "empty_root"),
+        {
+            *(
+                "files.read-passwd",
+                "files.read-secret",
+                "files.write-tmp",
+                "files.stat-secret",
+                "files.chmod",
+            ),
+            *("processes.list", "processes.supervisor-cmdline", "execution.shell"),
+            *("unix.neighbour", "unix.daemon", "unix.datagram", "unix.second-link"),
+        },
+    ),
+    "alone-privileges": (
+        ("privileges",),
+        {"signals.probe-supervisor", "control.limits-of-supervisor", "files.chmod", "undo.root"},
+    ),
+    "alone-rlimits": (
+        ("rlimits",),
+        {"resources.map-4-gib", "resources.heap-900-mib", "resources.memory-file", "resources.descriptors"},
+    ),
+    "alone-landlock": (
+        ("landlock",),
+        {"files.read-secret", "files.list-home", "files.write-tmp", "files.mkdir", "files.rename"},
+    ),
+}
+FENCES = ("namespaces", "empty_root", "privileges", "rlimits", "landlock")
+DROPPED_WITH_CAPABILITIES = {
+    "kernel.mount",
+    "kernel.chroot",
+    "kernel.bpf",
+    "kernel.unshare-net",
+    "network.raw",
+}
+# How the filter and the limits answer. "No such file" or "nobody listens" would mean that an attempt was let through to the
+# kernel and failed there for want of a target. The loader of libraries gives an OSError without a number.
+REFUSALS = {"EPERM", "EACCES", "ENOSYS", "ENOTTY", "ENOMEM", "EMFILE", "MemoryError", "OSError"}
+
+
+def without(*kept: str) -> tuple[str, ...]:
+    return (*(layer for layer in FENCES if layer not in kept), "seccomp")
+
+
 RUNS = (
     Run(name="control", mode="none", orders=ATTACK),
     *(Run(name=name, refused=host[0], orders=ATTACK) for name, host in HOSTS.items()),
     *(Run(name=name, off=off, orders=ATTACK) for name, off in OFF.items()),
+    *(Run(name=name, off=without(*kept), orders=ATTACK) for name, (kept, _) in ALONE.items()),
+    Run(name="no-fence", off=without(), orders=ATTACK),
     Run(name="no-threads", threads=False, orders=ATTACK),
     Run(name="no-seccomp", refused=((SECCOMP, errno.EINVAL, 0),)),
 )
@@ -133,6 +186,7 @@ def assert_stopped(result: dict[str, Any], permitted: set[str]) -> None:
     assert not {name: detail for name, (verdict, detail) in found.items() if verdict == "broken"}
     through = {name: detail for name, (verdict, detail) in found.items() if verdict == "open"}
     assert set(through) <= permitted, through
+    assert {detail for verdict, detail in found.values() if verdict == "blocked"} <= REFUSALS
     assert result["answers"][1] == "still here"
 
 
@@ -182,6 +236,46 @@ def test_only_harmless_attempts_get_through_without_any_one_layer(
     pretended = {layer for layer, reason in layers(result).items() if reason == PRETENDED}
     # An ordinary user has no ids to drop, so there is nothing to pretend.
     assert pretended == {layer for layer in OFF[name] if layer != "privileges" or account == "root"}
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+@pytest.mark.parametrize("name", ALONE)
+def test_each_fence_stops_its_share_by_itself(
+    seen: dict[str, Results], missing: dict[str, dict[str, str]], account: str, name: str
+) -> None:
+    kept, share = ALONE[name]
+    if missing[account].keys() & set(kept):
+        pytest.skip("this machine does not have the layer: the plain host's report says so")
+    if account == "user" and name == "alone-privileges":
+        pytest.skip("an ordinary user has no ids to drop")
+    runs = seen[account].runs
+    real = {attempt for attempt, (verdict, _) in verdicts(runs["control"]).items() if verdict == "open"}
+    found, without_any = verdicts(runs[name]), verdicts(runs["no-fence"])
+    assert share & real
+    assert {attempt for attempt in share & real if found[attempt][0] != "blocked"} == set()
+    # Only the layer itself can be the reason.
+    assert {attempt for attempt in share & real if without_any[attempt][0] != "open"} == set()
+    assert runs[name]["report"]["level"] == "unsandboxed"
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_no_capability_and_no_group_is_left_whatever_is_off(seen: dict[str, Results], account: str) -> None:
+    found = verdicts(seen[account].runs["no-fence"])
+    assert {found[name][0] for name in DROPPED_WITH_CAPABILITIES} == {"blocked"}
+    for name in ("plain", "no-fence"):
+        for text in seen[account].runs[name]["statuses"]:
+            lines = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+            assert {lines[key] for key in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+            if account == "root":
+                assert lines["CapBnd"] == "0" * 16
+            if account == "root" and name == "plain":
+                assert lines["Groups"].split() == []
+                assert set(lines["Uid"].split()) == set(lines["Gid"].split()) == {str(WORKER_UID)}
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_others_of_the_same_user_can_not_read_a_worker(seen: dict[str, Results], account: str) -> None:
+    assert seen[account].runs["plain"]["private_files_owner"] == 0
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
