@@ -1,19 +1,19 @@
 """What a private Chromium may load and open: every document request is paused and judged (design 10).
 
-The browser is told to attach our pipe to every page before it runs anything, and below each page to every frame that
-has a process of its own. In each of those sessions document requests stop (`Fetch.requestPaused`) until a verdict is
-there: typed addresses, links, redirects hop by hop, forms, scripts, frames, popups. Pages that a page opens are
-closed unseen; downloads and permissions are denied for the whole browser; file choosers do not open.
+`Fetch.enable` on the browser's own session pauses the document requests of all pages and frames, those of other
+processes and of tabs that were made a moment ago included; sessions of single pages are too late for a tab's first
+request (seen with Chromium 156). So typed addresses, links, redirects hop by hop, forms, scripts, refreshes, frames,
+objects and popups come by here. Pages that a page opens are closed and load nothing; downloads and permissions
+are denied for the whole browser; file choosers do not open.
 
-    browser --attached--> [popup?] --close target
-                             |no
-                          commands of a session, then it may run
-    session --requestPaused--> Judge --verdict--> continueRequest | failRequest
+    browser --Fetch.requestPaused--> popup's? --> failRequest
+                                     else Judge --verdict--> continueRequest | failRequest
+    browser --Target.targetCreated with an opener--> closeTarget
 
-Invariants: a target runs only after the commands that guard it were sent; the extension's service worker is never
-attached to (that would keep it awake for ever and hide what sleep breaks); a paused request is settled once; at
-most MAX_SESSIONS sessions and MAX_PAUSED verdicts are kept, past them requests fail and frames stay unborn.
-Requests of other kinds than documents are not seen here.
+Invariants: nothing of the extension's is attached to (that would keep its service worker awake for ever and hide what
+sleep breaks), and no page waits for us before it runs; a paused request is settled once; at most MAX_PAUSED verdicts,
+MAX_TARGETS pages and popups are kept, past them requests fail and pages are closed. Requests of other kinds than documents
+are not seen here.
 
 Pure: events in, effects out. Keeps ids, never a URL.
 """
@@ -26,10 +26,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-MAX_SESSIONS: Final = 512  # pages and frames with a process each: far past what a machine holds
-MAX_PAUSED: Final = 256  # document requests waiting for a verdict
-_PAGE_TYPES: Final = [{"type": "page"}]
-_FRAME_TYPES: Final = [{"type": "iframe"}]
+MAX_PAUSED: Final = 256  # document requests waiting for a verdict: a page with that many frames is an attack
+MAX_TARGETS: Final = 256  # pages at once: far past what a machine holds
+_PAGES: Final = [{"type": "page"}]
 # A frame of these loads nothing from anywhere; at the top they are no destination.
 _LOCAL_SCHEMES: Final = ("about:", "data:", "blob:")
 
@@ -47,19 +46,17 @@ class Denial(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Send this. `close_on_error`: a target to close if Chromium refuses it ("" : none)."""
+    """Send this; `session` "" is the browser's own."""
 
     method: str
     params: dict[str, Any]
     session: str = ""
-    close_on_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Ask the network policy about `url`, then call `verdict` with this request."""
 
-    session: str
     request: str
     url: str
     top: bool  # the page itself, not a frame in it
@@ -74,111 +71,105 @@ class Denied:
 
 Effect = Command | Judge | Denied
 
-# Sent to the browser first. Without the first two nothing is guarded, so the owner waits for their success.
+# Sent to the browser before anything else; its owner waits until every one of them has succeeded.
 START: Final = (
+    Command("Fetch.enable", {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]}),
     Command("Browser.setDownloadBehavior", {"behavior": "deny", "eventsEnabled": True}),
     Command("Browser.grantPermissions", {"permissions": []}),  # grants these and rejects all others
-    Command(
-        "Target.setAutoAttach",
-        {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": _PAGE_TYPES},
-    ),
+    Command("Target.setDiscoverTargets", {"discover": True, "filter": _PAGES}),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Session:
-    target: str
-    page: bool
 
 
 class Guard:
     """The guard of one browser."""
 
-    __slots__ = ("_paused", "_sessions", "denials")
+    __slots__ = ("_pages", "_paused", "_popups", "denials")
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _Session] = {}
-        self._paused: dict[tuple[str, str], bool] = {}  # (session, request): whether it is the page itself
+        self._pages: set[str] = set()
+        self._popups: set[str] = set()
+        self._paused: dict[str, bool] = {}  # request: whether it is the page itself
         self.denials: Counter[Denial] = Counter()
 
-    def event(self, method: str, params: Mapping[str, Any], session: str) -> list[Effect]:
+    def event(self, method: str, params: Mapping[str, Any]) -> list[Effect]:
         """An event of the browser's. What is not named here is not ours to handle."""
-        if method == "Target.attachedToTarget":
-            return self._attached(params)
-        if method == "Target.detachedFromTarget":
-            return self._detached(str(params.get("sessionId", "")))
-        if method == "Fetch.requestPaused":
-            return self._request(params, session)
-        if method == "Browser.downloadWillBegin":
-            return self._deny(Denial.DOWNLOAD)
-        if method == "Page.fileChooserOpened":
-            return self._deny(Denial.FILE_CHOOSER)
-        return []
+        match method:
+            case "Fetch.requestPaused":
+                return self._request(params)
+            case "Target.targetCreated":
+                return self._created(params)
+            case "Target.targetDestroyed":
+                target = params.get("targetId")
+                self._pages.discard(str(target))
+                self._popups.discard(str(target))
+                return []
+            case "Target.attachedToTarget":
+                return self._attached(params)
+            case "Browser.downloadWillBegin":
+                return self._deny(Denial.DOWNLOAD)
+            case "Page.fileChooserOpened":
+                return self._deny(Denial.FILE_CHOOSER)
+            case _:
+                return []
 
-    def verdict(self, session: str, request: str, allowed: bool) -> list[Effect]:
-        """The policy's word on a paused request. Nothing, if its session has ended meanwhile."""
-        top = self._paused.pop((session, request), None)
+    def verdict(self, request: str, allowed: bool) -> list[Effect]:
+        """The policy's word on a paused request. Nothing, if that is not paused (any more)."""
+        top = self._paused.pop(request, None)
         if top is None:
             return []
         if allowed:
-            return [Command("Fetch.continueRequest", {"requestId": request}, session)]
-        return [*self._deny(Denial.NAVIGATION if top else Denial.FRAME), _fail(session, request)]
+            return [_continue(request)]
+        return [*self._deny(Denial.NAVIGATION if top else Denial.FRAME), _fail(request)]
 
-    def _attached(self, params: Mapping[str, Any]) -> list[Effect]:
-        session = str(params.get("sessionId", ""))
+    def _created(self, params: Mapping[str, Any]) -> list[Effect]:
         info = params.get("targetInfo")
-        if not session or not isinstance(info, Mapping) or info.get("type") not in ("page", "iframe"):
-            return []  # the service worker, while the extension is being paired
-        target, page = str(info.get("targetId", "")), info.get("type") == "page"
+        if not isinstance(info, Mapping) or info.get("type") != "page":
+            return []
+        target = str(info.get("targetId", ""))
+        full = len(self._pages) + len(self._popups) >= MAX_TARGETS
         # Set for what a page opened, `noopener` or not; tabs that the extension or the browser opened have none.
-        if page and info.get("openerId"):
-            return [*self._deny(Denial.POPUP), Command("Target.closeTarget", {"targetId": target})]
-        if len(self._sessions) >= MAX_SESSIONS:
-            return self._deny(Denial.LIMIT)  # never resumed, so it never loads anything
-        self._sessions[session] = _Session(target, page)
-        guarding = Command(
-            "Fetch.enable", {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]}, session, target
-        )
-        below = Command(
-            "Target.setAutoAttach",
-            {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": _FRAME_TYPES},
-            session,
-            target,
-        )
-        chooser = Command("Page.setInterceptFileChooserDialog", {"enabled": True}, session)
+        if not info.get("openerId") and not full:
+            self._pages.add(target)
+            # A session of its own, only so that file choosers can be kept shut. Not by auto-attach: with that, a click
+            # that opens a window is never acknowledged to whoever dispatched it (seen with Chromium 156).
+            return [Command("Target.attachToTarget", {"targetId": target, "flatten": True})]
+        if not full:
+            self._popups.add(target)
         return [
-            guarding,
-            below,
-            *([chooser] if page else []),
-            Command("Runtime.runIfWaitingForDebugger", {}, session),
+            *self._deny(Denial.LIMIT if full else Denial.POPUP),
+            Command("Target.closeTarget", {"targetId": target}),
         ]
 
-    def _detached(self, session: str) -> list[Effect]:
-        self._sessions.pop(session, None)
-        for key in [key for key in self._paused if key[0] == session]:
-            del self._paused[key]
-        return []
+    def _attached(self, params: Mapping[str, Any]) -> list[Effect]:
+        session, info = params.get("sessionId"), params.get("targetInfo")
+        if not isinstance(session, str) or not isinstance(info, Mapping) or info.get("type") != "page":
+            return []  # the service worker, while the extension is being paired
+        return [Command("Page.setInterceptFileChooserDialog", {"enabled": True}, session)]
 
-    def _request(self, params: Mapping[str, Any], session: str) -> list[Effect]:
-        known = self._sessions.get(session)
-        request_id = str(params.get("requestId", ""))
-        request = params.get("request")
+    def _request(self, params: Mapping[str, Any]) -> list[Effect]:
+        number, request = params.get("requestId"), params.get("request")
         url = request.get("url") if isinstance(request, Mapping) else None
-        if known is None:
-            return []  # its end crossed the event
-        if not isinstance(url, str) or len(self._paused) >= MAX_PAUSED:
-            return [*self._deny(Denial.LIMIT), _fail(session, request_id)]
-        # The main frame of a page has the id of its target.
-        top = known.page and params.get("frameId") == known.target
+        if not isinstance(number, str):
+            return []
+        if not isinstance(url, str) or number in self._paused or len(self._paused) >= MAX_PAUSED:
+            return [*self._deny(Denial.LIMIT), _fail(number)]
+        frame = str(params.get("frameId", ""))  # of a page's main frame: the id of its target
+        if frame in self._popups:
+            return [_fail(number)]  # counted when it was opened
+        top = frame in self._pages
         if not top and url.startswith(_LOCAL_SCHEMES):
-            return [Command("Fetch.continueRequest", {"requestId": request_id}, session)]
-        self._paused[(session, request_id)] = top
-        return [Judge(session, request_id, url, top)]
+            return [_continue(number)]
+        self._paused[number] = top
+        return [Judge(number, url, top)]
 
     def _deny(self, denial: Denial) -> list[Effect]:
         self.denials[denial] += 1
         return [Denied(denial)]
 
 
-def _fail(session: str, request: str) -> Command:
-    return Command("Fetch.failRequest", {"requestId": request, "errorReason": "BlockedByClient"}, session)
+def _continue(request: str) -> Command:
+    return Command("Fetch.continueRequest", {"requestId": request})
+
+
+def _fail(request: str) -> Command:
+    return Command("Fetch.failRequest", {"requestId": request, "errorReason": "BlockedByClient"})

@@ -82,7 +82,11 @@ class PrivateBrowser:
     async def _attach_to_worker(self, extension_id: str, deadline: float) -> str:
         prefix = f"chrome-extension://{extension_id}/"
         while True:
-            found = await self._pipe.call("Target.getTargets", seconds=max(0.0, deadline - time.monotonic()))
+            found = await self._pipe.call(
+                "Target.getTargets",
+                {"filter": [{"type": "service_worker"}]},  # without it, the filter of the discovery holds
+                seconds=max(0.0, deadline - time.monotonic()),
+            )
             for info in found.get("targetInfos", []):
                 if info.get("type") == "service_worker" and str(info.get("url", "")).startswith(prefix):
                     try:
@@ -113,15 +117,14 @@ class PrivateBrowser:
 
     # ------------------------------------------------------------------ guard
 
-    def _event(self, method: str, params: dict[str, Any], session: str) -> None:
-        self._apply(self._guard.event(method, params, session))
+    def _event(self, method: str, params: dict[str, Any], _session: str) -> None:
+        self._apply(self._guard.event(method, params))
 
     def _apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Command):
-                answer = self._pipe.post(effect.method, effect.params, session=effect.session)
-                if effect.close_on_error:
-                    self._spawn(self._close_if_refused(answer, effect.close_on_error))
+                # A refusal means that the target has gone meanwhile, which is as good as done.
+                self._pipe.post(effect.method, effect.params, session=effect.session)
             elif isinstance(effect, Judge):
                 self._spawn(self._judge(effect))
             else:
@@ -131,16 +134,7 @@ class PrivateBrowser:
         reason = await self._check_url(judge.url)
         if reason:
             _LOG.info("page load refused", extra={"reason": reason, "top": judge.top})
-        self._apply(self._guard.verdict(judge.session, judge.request, not reason))
-
-    async def _close_if_refused(self, answer: asyncio.Future[dict[str, Any]], target: str) -> None:
-        try:
-            await answer
-        except CommandRefused:
-            # Either the target has gone, then there is nothing to close, or it would run unguarded.
-            self._pipe.post("Target.closeTarget", {"targetId": target})
-        except PipeClosed:
-            return  # all of it has gone
+        self._apply(self._guard.verdict(judge.request, not reason))
 
     def _log_denied(self, effect: Denied) -> None:
         _LOG.info("private browser: denied", extra={"denial": effect.denial.value})
