@@ -14,7 +14,7 @@ from typing import Final
 from ..protocol import limits as L
 from ..protocol.frames import LedgerEntry, ToolResult
 
-EXPIRED: Final = "its result is no longer shown; read the page again if you need it"
+EXPIRED: Final = "its result is no longer shown: read the page again if you need it"
 """The receipt that stands for every result older than the last step."""
 
 SHOWN: Final = "its result is shown below"

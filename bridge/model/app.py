@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
-import traceback
 from typing import Final
 
 from ...protocol import limits as L
 from ...protocol.codec import Decoder, encode
 from ...protocol.control import ControlLink, adopt
-from ...protocol.errors import BrowsercellError, LinkError, LocalMisuse, PeerUnreachable, PeerViolation
+from ...protocol.errors import LinkError, LocalMisuse, PeerUnreachable, PeerViolation
 from ...protocol.frames import (
     AssignModel,
     ConfigureModel,
@@ -48,6 +46,8 @@ from ...protocol.frames import (
 from ...protocol.links import Gate, Link, Phase, frame_types
 from ...protocol.settings import ModelSettings
 from ...protocol.transport import LinkEvent, LinkEventKind, Links, Peer, ServerLink
+from ..journal import note, where
+from ..process import EXIT_CRASH, EXIT_PROTOCOL, EXIT_SETUP, EXIT_STUCK
 from . import machine, peer
 from .config import limits_hold, problem_of
 from .endpoint import Endpoint
@@ -84,7 +84,7 @@ class ModelBridge:
         self._endpoint: Endpoint | None = None
 
     async def run(self) -> int:
-        """From the first frame to the end of the control link, or a Shutdown: 0 after a Shutdown, 1 otherwise."""
+        """From the first frame to the end of the control link, or a Shutdown."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._crashed)
         self._done: asyncio.Future[int] = loop.create_future()
@@ -94,7 +94,7 @@ class ModelBridge:
             max_send=L.MAX_TO_SUPERVISOR,
             max_receive=L.MAX_FROM_SUPERVISOR,
             on_message=self._on_control,
-            on_eof=lambda: self.end(1),
+            on_eof=self._on_eof,
             accept_fds=False,
         )
         ticker = asyncio.create_task(self._tick())
@@ -114,10 +114,14 @@ class ModelBridge:
         try:
             self._control.send(encode(frame, L.MAX_TO_SUPERVISOR))
         except LinkError as error:
-            log.error("control link: %s", type(error).__name__)
-            self.end(1)
+            note(log, "supervisor-stuck", logging.ERROR, error=where(error))
+            self.end(EXIT_STUCK)
 
     # -------------------------------------------------------------------- control link
+
+    def _on_eof(self) -> None:
+        """The supervisor is gone, or broke the link's bounds."""
+        self.end(0 if self._control.fault is None else EXIT_PROTOCOL)
 
     def _on_control(self, data: bytes, _fds: list[int]) -> None:
         try:
@@ -125,8 +129,8 @@ class ModelBridge:
             self._gate.admit(frame)
             self._handle(frame)
         except (PeerViolation, LocalMisuse) as error:
-            log.error("control link: %s", error)
-            self.end(1)
+            note(log, "control-nonsense", logging.ERROR, error=where(error))
+            self.end(EXIT_PROTOCOL)
 
     def _handle(self, frame: Frame) -> None:
         match frame:
@@ -153,7 +157,7 @@ class ModelBridge:
         self._problem = problem_of(settings)
         if self._problem is not ModelProblem.NOT_CONFIGURED and not limits_hold(settings):
             self.report(SetupFailed(problem=StateProblem.SETTINGS))
-            self.end(1)
+            self.end(EXIT_SETUP)
             return
         if self._problem is ModelProblem.NONE:
             key = read_key(settings.api_key_file)
@@ -162,7 +166,7 @@ class ModelBridge:
             else:
                 self._endpoint = Endpoint(settings, key)
                 self._endpoint.preload()
-        log.info("configured: %s", self._problem)
+        note(log, "configured", problem=self._problem)
         self.report(ModelReady(problem=self._problem))
 
     def _prepare(self, frame: PrepareWorker) -> None:
@@ -208,13 +212,14 @@ class ModelBridge:
                 async with asyncio.timeout(CLOSE_S):
                     await self._endpoint.close()
             except TimeoutError:
-                log.warning("the endpoint's connections did not close in time")
+                note(log, "endpoint-not-closed", logging.WARNING)
 
     def _crashed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """An exception in a callback: a bug of ours. Its text could hold page data, so only its type is logged."""
         error = context.get("exception")
-        log.critical("unhandled %s at %s", type(error).__name__, _place(error))
-        self.end(1)
+        place = where(error) if isinstance(error, BaseException) else "unknown"
+        note(log, "crashed", logging.CRITICAL, error=place)
+        self.end(EXIT_CRASH)
 
 
 class _Worker:
@@ -297,7 +302,7 @@ class _Worker:
                 case peer.Asked(frame):
                     self._conduct(self._machine.infer(frame))
                 case peer.Cut(kind):
-                    log.warning("worker %s cut off: %s", self._id, kind)
+                    note(log, "worker-cut", logging.WARNING, worker=self._id, kind=kind)
                     self.drop()
                     self._app.report(WorkerFault(worker=self._id, kind=kind))
                 case peer.Close():
@@ -328,7 +333,15 @@ class _Worker:
             match effect:
                 case machine.Report(frame):
                     if isinstance(frame, ModelFault):
-                        log.warning("task %s: %s, %s", frame.task, frame.code, frame.problem)
+                        note(
+                            log,
+                            "task-fault",
+                            logging.WARNING,
+                            task=frame.task,
+                            generation=frame.generation,
+                            code=frame.code,
+                            problem=frame.problem,
+                        )
                     self._app.report(frame)
                 case machine.Reply(answer):
                     self._carry_out(self._peer.answer(answer, time.monotonic()))
@@ -350,7 +363,7 @@ class _Worker:
         assert self._endpoint is not None  # without one the machine has refused already
         outcome = await self._endpoint.ask(ask.request_id, ask.messages)
         if isinstance(outcome, Failure):
-            log.info("request %s failed: %s", ask.request_id, outcome.problem)
+            note(log, "request-failed", request=ask.request_id, problem=outcome.problem)
             jitter = random.random()  # spreads retries; nothing secret depends on it
             self._conduct(self._machine.failed(outcome, jitter))
         else:
@@ -361,23 +374,3 @@ def _reraise(task: asyncio.Task[None]) -> None:
     """A request that raised is a bug of ours: into the loop's exception handler, which ends the process."""
     if not task.cancelled() and (error := task.exception()) is not None:
         raise error
-
-
-def _place(error: object) -> str:
-    """Where it was raised: file and line, no text of it."""
-    frames = traceback.extract_tb(error.__traceback__) if isinstance(error, BaseException) else []
-    return " < ".join(f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in reversed(frames[-4:]))
-
-
-def serve(control_fd: int, memory_bytes: int | None) -> int:
-    """Runs the model bridge to its end; returns the exit status."""
-    import uvloop
-
-    from .process import harden
-
-    try:
-        harden(memory_bytes)
-        return uvloop.run(ModelBridge(control_fd).run())
-    except (OSError, BrowsercellError) as error:
-        log.error("model bridge: %s", type(error).__name__)
-        return 1
