@@ -10,7 +10,7 @@ Invariants: every combination of state and event is written down; LOST is ordere
 that was spawned, unless the owner asked for the end; a process is never left running in STOPPED, BACKOFF or FAILED;
 a stop gets through in every state.
 
-Pure: the table and its reader. The shell (`service.py`) executes the actions.
+Pure: the table and its reader. The shell (`child.py`) executes the actions.
 """
 
 from __future__ import annotations
@@ -114,7 +114,6 @@ TABLE: Final[Mapping[tuple[State, Event], Row]] = MappingProxyType(
     )
     | _row(
         State.STOPPING,
-        link_lost=(State.STOPPING, (_A.KILL,)),  # without a link it can't be waited for politely
         violation=(State.STOPPING, (_A.KILL,)),
         exited=(State.STOPPED, (_A.REPORT_STOPPED,)),
         grace_over=(State.STOPPING, (_A.KILL,)),

@@ -16,7 +16,9 @@ from ..protocol import limits as L
 from ..protocol.frames import SandboxLevel
 from ..protocol.settings import BridgeSettings, ModelSettings, Settings
 
-DEFAULT_BRIDGE_MEMORY = 768 * L.MIB  # a few 32 MiB extension frames as text, as bytes and decoded, side by side
+DEFAULT_BRIDGE_MEMORY = (
+    768 * L.MIB
+)  # a few 32 MiB extension frames as text, as bytes and decoded, side by side
 DEFAULT_MODEL_MEMORY = 512 * L.MIB  # the SDK alone takes 100; surfaces are half a MiB each
 DEFAULT_WORKER_MEMORY = 512 * L.MIB  # address space, not resident: 115 of interpreter, the rest budget
 

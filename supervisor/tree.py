@@ -62,8 +62,18 @@ class ChildSpec:
 def process_tree(memory: MemorySettings) -> tuple[ChildSpec, ...]:
     """The tree of this product."""
     return (
-        ChildSpec("bridge", Role.BRIDGE, Restart.PERMANENT, RESTARTS, RESTART_PERIOD, BRIDGE_GRACE, memory.bridge),
-        ChildSpec("model", Role.MODEL, Restart.PERMANENT, RESTARTS, RESTART_PERIOD, BRIDGE_GRACE, memory.model_bridge),
+        ChildSpec(
+            "bridge", Role.BRIDGE, Restart.PERMANENT, RESTARTS, RESTART_PERIOD, BRIDGE_GRACE, memory.bridge
+        ),
+        ChildSpec(
+            "model",
+            Role.MODEL,
+            Restart.PERMANENT,
+            RESTARTS,
+            RESTART_PERIOD,
+            BRIDGE_GRACE,
+            memory.model_bridge,
+        ),
         ChildSpec("worker", Role.WORKER, Restart.TEMPORARY, memory=memory.worker),
         ChildSpec("chromium", Role.CHROMIUM, Restart.TEMPORARY, shutdown=CHROMIUM_GRACE),
     )

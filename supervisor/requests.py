@@ -1,0 +1,192 @@
+"""Is a delegation acceptable, and what is to be done for it: request -> TaskPlan or refusal (design 3).
+
+Invariants: nothing has run when a request is refused; a refusal names the field and the fault, never a value; the
+browser of a plan is never AUTO; the assignment of a plan fits into 64 KiB.
+
+Pure: no clock, no file system. Paths of deliverables are judged by `delivery.check_path` before this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..protocol import limits as L
+from ..protocol import playbook
+from ..protocol.errors import BlockerCode, UsageError
+from ..protocol.frames import Assign, Assignment, WantedDeliverable
+from ..protocol.results import Browser, DelegateRequest, PlannerKind
+from . import messages
+from .budgets import Budget, effective
+from .settings import LimitSettings
+from .task_events import TaskPlan
+from .verdict import Cause
+
+# "password: hunter2", "api_key=…", "token is abc123", "密码：…". A word alone, or one followed by a plain word
+# ("password is required"), is no assignment. A `${name}` is a reference, which is how values should be passed.
+_NAME: Final = (
+    r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|credential|"
+    r"otp|密码|口令|令牌|密钥|验证码)s?"
+)
+_ASSIGNED: Final = re.compile(
+    rf"(?i)(?<![a-z]){_NAME}[\"'`]?\s*(?:=|:|：|:=|=>)\s*(?![$<{{]|https?:)[\"'`]?(?=\S{{4}})"
+)
+_TOLD: Final = re.compile(
+    rf"(?i)(?<![a-z]){_NAME}\s*(?:is|are|为|是)\s*[\"'`]?(?=\S{{4}})(?=\S*[0-9!@#%^&*_+=])(?![$<{{])\S"
+)
+_KNOWN: Final = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{5,}|AIza[0-9A-Za-z_-]{30,}|Bearer\s+[A-Za-z0-9._~+/-]{16,})"
+)
+_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this supervisor can offer at the moment."""
+
+    extension: bool  # one is connected in the user's Chrome
+    chromium: bool  # an executable was found
+    model: bool  # a model is configured
+    model_sentence: messages.Sentence  # what to say if it is not
+    directory: bool  # the session has a working directory
+
+
+def has_secret(text: str) -> bool:
+    """Whether `text` holds an assignment-like password, token, API key or secret, or a well-known kind of key."""
+    return bool(_ASSIGNED.search(text) or _TOLD.search(text) or _KNOWN.search(text))
+
+
+def plan(
+    request: DelegateRequest, task: str, session: str, limits: LimitSettings, machine: Machine
+) -> TaskPlan | Cause:
+    """The plan of `request`, or why it is refused."""
+    cause = _refusal(request, machine)
+    if cause is not None:
+        return cause
+    book = (
+        b"[" + b",".join(bytes(step) for step in request.playbook) + b"]"
+        if request.playbook is not None
+        else None
+    )
+    budget = effective(request.limits, limits, playbook=book is not None)
+    if book is not None:
+        cause = _check_playbook(book, request, budget)
+        if cause is not None:
+            return cause
+    browser = _browser(request.browser, machine)
+    if isinstance(browser, Cause):
+        return browser
+    made = TaskPlan(
+        task=task,
+        session=session,
+        planner=PlannerKind.LLM if book is None else PlannerKind.PLAYBOOK,
+        browser=browser,
+        goal=request.goal,
+        constraints=request.constraints,
+        start_url=request.url,
+        deliverables=request.deliverables,
+        budget=budget,
+        playbook=book,
+        variables=dict(request.variables),
+    )
+    size = len(msgspec.msgpack.encode(Assign("w-aaaaaaaaaaaaaaaaaaaaaaaaaa", assignment(made))))
+    if size > L.MAX_ASSIGNMENT:
+        return Cause(BlockerCode.INVALID_REQUEST, messages.ASSIGNMENT_TOO_LARGE)
+    return made
+
+
+def wanted(made: TaskPlan) -> tuple[WantedDeliverable, ...]:
+    """The deliverables without their paths."""
+    return tuple(WantedDeliverable(item.purpose, item.kind, item.required) for item in made.deliverables)
+
+
+def assignment(made: TaskPlan) -> Assignment:
+    """What the worker is told."""
+    return Assignment(
+        task=made.task,
+        generation=1,
+        planner=made.planner,
+        goal=made.goal,
+        constraints=made.constraints,
+        start_url=made.start_url,
+        deliverables=wanted(made),
+        steps=made.budget.steps,
+        tool_calls=made.budget.tool_calls,
+        playbook=made.playbook,
+        variables=made.variables,
+    )
+
+
+def _invalid(text: str, next_step: str = "") -> Cause:
+    return Cause(BlockerCode.INVALID_REQUEST, messages.Sentence(text, next_step))
+
+
+def _refusal(request: DelegateRequest, machine: Machine) -> Cause | None:
+    if has_secret(request.goal) or any(has_secret(text) for text in request.constraints):
+        return Cause(BlockerCode.SECRET_IN_GOAL)
+    if len(request.variables) > L.MAX_VARIABLES:
+        return _invalid(f"There are more than {L.MAX_VARIABLES} variables")
+    if not all(_VARIABLE_NAME.fullmatch(name) for name in request.variables):
+        return _invalid("A variable's name is not a word of letters, digits and _")
+    if request.url is not None and not _plain_url(request.url):
+        return _invalid("The start URL is not an http or https address without user name")
+    purposes = [item.purpose for item in request.deliverables]
+    paths = [item.path for item in request.deliverables if item.path is not None]
+    if len(set(purposes)) != len(purposes) or len(set(paths)) != len(paths):
+        return _invalid("Two deliverables have the same purpose or path")
+    if paths and not machine.directory:
+        return Cause(BlockerCode.INVALID_REQUEST, messages.NO_DIRECTORY)
+    if request.playbook is None and not machine.model:
+        return Cause(BlockerCode.MODEL_UNCONFIGURED, machine.model_sentence)
+    return None
+
+
+def _check_playbook(book: bytes, request: DelegateRequest, budget: Budget) -> Cause | None:
+    try:
+        playbook.parse(book, request.variables, budget.tool_calls)
+    except UsageError as error:
+        return _invalid(error.message[:1].upper() + error.message[1:], error.next_step)
+    # As written, before variables are put in: literals are what a person may have typed a secret into.
+    if any(has_secret(text) for text in _strings(msgspec.json.decode(book))):
+        return Cause(BlockerCode.SECRET_IN_GOAL)
+    return None
+
+
+def _browser(asked: Browser, machine: Machine) -> Browser | Cause:
+    if asked is Browser.AUTO:
+        asked = Browser.CHROME if machine.extension else Browser.PRIVATE
+    if asked is Browser.CHROME and not machine.extension:
+        return Cause(BlockerCode.BROWSER_UNAVAILABLE, messages.NO_EXTENSION)
+    if asked is Browser.PRIVATE and not machine.chromium:
+        return Cause(BlockerCode.BROWSER_UNAVAILABLE, messages.NO_CHROMIUM)
+    return asked
+
+
+def _plain_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and "@" not in parts.netloc
+        and url.isprintable()
+    )
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _strings(item)

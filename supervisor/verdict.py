@@ -1,0 +1,203 @@
+"""How a task's end becomes its one result (design 4), and the second look at what customs let through (design 2, rule 3).
+
+Invariants: the result is at most 16 KiB of JSON; it names our own task id; of artifacts it holds what the bridge
+resolved, never a path the worker could have written; a required deliverable that is missing or not delivered makes a
+completed task `partial`.
+
+Pure: values in, a BrowserDelegateResult out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from ..protocol import limits as L
+from ..protocol.errors import BlockerCode, PeerViolation
+from ..protocol.frames import TaskFinished
+from ..protocol.results import (
+    BrowserDelegateResult,
+    Deliverable,
+    Delivery,
+    DeliveryStatus,
+    ResolvedArtifact,
+    SideEffects,
+    Status,
+    Usage,
+)
+from .messages import BLOCKERS, VERDICTS, Sentence
+
+_HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_ID: Final = re.compile(r"[a-z]{1,8}[-_][a-z2-7]{4,32}")
+_MEDIA: Final = re.compile(r"[a-z]+/[a-z0-9.+-]+(?:; ?charset=utf-8)?")
+_EXECUTION: Final = frozenset({Status.COMPLETED, Status.NEEDS_USER_INPUT, Status.BLOCKED, Status.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a task ended without a result of its own. `sentence` None: the code's."""
+
+    code: BlockerCode
+    sentence: Sentence | None = None
+
+
+def encoded_size(result: BrowserDelegateResult) -> int:
+    """Bytes of its JSON."""
+    return len(msgspec.json.encode(result))
+
+
+def accept(frame: TaskFinished, task: str) -> BrowserDelegateResult:
+    """The result as far as it may come from the bridge. Raises PeerViolation: bounds broken, a foreign task, paths."""
+    result = frame.result
+    if result.task_id != task or frame.task != task:
+        raise PeerViolation("a result names another task")
+    if result.execution_status not in _EXECUTION:
+        raise PeerViolation("a result has an execution status that no execution has")
+    if result.deliveries or len(result.artifacts) > L.MAX_CLAIMS:
+        raise PeerViolation("a result holds deliveries or too many artifacts")
+    for artifact in result.artifacts:
+        check_artifact(artifact)
+    long_text = any(len(text) > L.MAX_ACTION_CHARS for text in result.completed_actions)
+    long_question = any(
+        len(text or "") > L.MAX_QUESTION_CHARS for text in (result.question, result.next_step)
+    )
+    if long_text or long_question or len(result.completed_actions) > L.MAX_ACTIONS:
+        raise PeerViolation("a result's text is over its bound")
+    if encoded_size(result) > L.MAX_RESULT_BYTES:
+        raise PeerViolation("a result is over 16 KiB")
+    return result
+
+
+def check_artifact(artifact: ResolvedArtifact) -> None:
+    """Raises PeerViolation unless every field has the shape of its kind (ids, hash, type: no room for text)."""
+    good = (
+        _ID.fullmatch(artifact.artifact_id) is not None
+        and _HEX64.fullmatch(artifact.sha256) is not None
+        and _MEDIA.fullmatch(artifact.media_type) is not None
+        and 0 <= artifact.size <= L.ARTIFACT_TASK_QUOTA
+        and len(artifact.purpose) <= L.MAX_PURPOSE_CHARS
+    )
+    if not good:
+        raise PeerViolation("a result holds a malformed artifact")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One delivery to make, or an artifact that is only granted (`path` "")."""
+
+    artifact: ResolvedArtifact
+    path: str
+    required: bool
+
+
+def match(deliverables: Sequence[Deliverable], artifacts: Sequence[ResolvedArtifact]) -> tuple[Wanted, ...]:
+    """Every artifact once: the newest claimed for a deliverable's purpose and kind goes to its path."""
+    chosen: dict[str, Deliverable] = {}
+    for deliverable in deliverables:
+        fitting = [a for a in artifacts if a.purpose == deliverable.purpose and a.kind is deliverable.kind]
+        if fitting and fitting[-1].artifact_id not in chosen:
+            chosen[fitting[-1].artifact_id] = deliverable
+    unique = {artifact.artifact_id: artifact for artifact in artifacts}
+    return tuple(
+        Wanted(
+            artifact,
+            (chosen[key].path or "") if key in chosen else "",
+            key in chosen and chosen[key].required,
+        )
+        for key, artifact in unique.items()
+    )
+
+
+def refused(task: str, cause: Cause, *, usage: Usage | None = None) -> BrowserDelegateResult:
+    """A delegation that never ran."""
+    return conclude(task, None, cause, SideEffects.NONE, (), (), usage or Usage())
+
+
+def conclude(
+    task: str,
+    own: BrowserDelegateResult | None,
+    cause: Cause | None,
+    side_effects: SideEffects,
+    deliverables: Sequence[Deliverable],
+    deliveries: Sequence[Delivery],
+    usage: Usage,
+) -> BrowserDelegateResult:
+    """The one result. `own`: what customs let through, used if there is no `cause`."""
+    if cause is not None or own is None:
+        return _without_own(
+            task, cause or Cause(BlockerCode.WORKER_CRASHED), side_effects, deliverables, usage
+        )
+    unmet = list(own.unmet_requirements)
+    delivered = {(item.purpose, item.path) for item in deliveries if item.delivered}
+    missing = False
+    with_path = failed = 0
+    for wanted in deliverables:
+        present = any(a.purpose == wanted.purpose and a.kind is wanted.kind for a in own.artifacts)
+        arrived = wanted.path is None or (wanted.purpose, wanted.path) in delivered
+        if wanted.path is not None and (present or wanted.required):
+            with_path += 1
+            failed += not arrived
+        if wanted.required and not (present and arrived):
+            missing = True
+            unmet.append(f"{wanted.purpose}: {'not delivered' if present else 'not produced'}")
+    status = own.execution_status
+    if missing and status is Status.COMPLETED:
+        status = Status.PARTIAL
+    result = msgspec.structs.replace(
+        own,
+        task_id=task,
+        status=status,
+        delivery_status=_delivery_status(with_path, failed),
+        deliveries=tuple(deliveries),
+        side_effects=side_effects,
+        unmet_requirements=tuple(dict.fromkeys(unmet))[: L.MAX_UNMET],
+        usage=usage,
+    )
+    return _bounded(result)
+
+
+def _delivery_status(with_path: int, failed: int) -> DeliveryStatus:
+    if not with_path:
+        return DeliveryStatus.NOT_REQUESTED
+    if not failed:
+        return DeliveryStatus.COMPLETED
+    return DeliveryStatus.FAILED if failed == with_path else DeliveryStatus.PARTIAL
+
+
+def _without_own(
+    task: str, cause: Cause, side_effects: SideEffects, deliverables: Sequence[Deliverable], usage: Usage
+) -> BrowserDelegateResult:
+    verdict = VERDICTS[cause.code]
+    sentence = cause.sentence or BLOCKERS[cause.code]
+    paths = sum(1 for item in deliverables if item.path is not None)
+    return BrowserDelegateResult(
+        task_id=task,
+        status=verdict.status,
+        execution_status=verdict.status,
+        delivery_status=_delivery_status(paths, paths),
+        summary=sentence.happened + ".",
+        next_step=sentence.next_step or None,
+        side_effects=side_effects,
+        retryable=verdict.retryable,
+        blocker_code=cause.code,
+        usage=usage,
+    )
+
+
+def _bounded(result: BrowserDelegateResult) -> BrowserDelegateResult:
+    """Deliveries may push a full result over 16 KiB: the text gives way, never an id or a delivery."""
+    if encoded_size(result) <= L.MAX_RESULT_BYTES:
+        return result
+    result = msgspec.structs.replace(result, completed_actions=())
+    over = encoded_size(result) - L.MAX_RESULT_BYTES
+    if over <= 0:
+        return result
+    # Cutting as many characters as bytes are over is always enough: a character has at least one byte.
+    result = msgspec.structs.replace(result, summary=result.summary[: max(len(result.summary) - over, 0)])
+    if encoded_size(result) <= L.MAX_RESULT_BYTES:
+        return result
+    return msgspec.structs.replace(result, summary="", question=None, next_step=None, current_url=None)

@@ -1,0 +1,21 @@
+"""A stand-in for a worker: does nothing, holds no link. SIGUSR1: exits with 0. It dies with its parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
+    if "--crash" in sys.argv:
+        os._exit(3)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
