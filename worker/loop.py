@@ -405,7 +405,6 @@ _ROWS: Final[Mapping[State, Mapping[Kind, _Handler]]] = {
     State.FINISHING: _row(
         default=_WRONG, page_lost=_LOST, model_lost=_NONE, late=Loop._no_answer,
         ping=Loop._pong, credit=Loop._credit, finished=Loop._finished,
-        result=_NONE,  # the answer that came too late crossed our claim
     ),
     State.STRANDED: _row(
         default=_WRONG, page_lost=_LOST, model_lost=_LOST, late=Loop._no_answer,
