@@ -1,0 +1,208 @@
+/**
+ * One debugger attachment a tab, shared by all who need it and counted by name.
+ *
+ * Holders are words ("input", "screenshot"); the attachment goes when the last one does. While attached, dialogs are
+ * dismissed by rule (`beforeunload` may leave, everything else gets "no"), crashes are noticed and requests counted.
+ * After a restart of the service worker the attachment itself has survived: it is found again by `recover`.
+ */
+
+import { Failure, textOf } from "./failure";
+import type { Session } from "./session";
+
+export interface Watcher {
+  detached(tab: number): void;
+  crashed(tab: number): void;
+}
+
+const PROTOCOL = "1.3";
+/** Bytes of bodies Chrome keeps for us: none are read here. */
+const NO_BODIES = { maxTotalBufferSize: 1, maxResourceBufferSize: 1 };
+/** Requests that stay open by design say nothing about a page being busy. */
+const LONG_LIVED = new Set(["WebSocket", "EventSource", "Ping", "Preflight"]);
+
+interface State {
+  ready: Promise<void>;
+  requests: Set<string>;
+}
+
+export class Debugger {
+  readonly #tabs = new Map<number, State>();
+  readonly #dialogs = new Map<number, string>();
+  readonly #crashed = new Set<number>();
+  readonly #session: Session;
+  readonly #watcher: Watcher;
+
+  constructor(session: Session, watcher: Watcher) {
+    this.#session = session;
+    this.#watcher = watcher;
+    chrome.debugger.onEvent.addListener((source, method, params) => {
+      if (source.tabId !== undefined) this.#event(source.tabId, method, (params ?? {}) as Record<string, unknown>);
+    });
+    chrome.debugger.onDetach.addListener((source) => {
+      if (source.tabId === undefined) return;
+      const tab = source.tabId;
+      this.#tabs.delete(tab);
+      void this.#session.load().then(() => {
+        if (!this.#session.controlled(tab)) return;
+        this.#session.take(tab).holders = [];
+        this.#session.save();
+        this.#watcher.detached(tab);
+      });
+    });
+  }
+
+  attached(tab: number): boolean {
+    return this.#tabs.has(tab);
+  }
+
+  crashed(tab: number): boolean {
+    return this.#crashed.has(tab);
+  }
+
+  /** Requests under way that began while attached. */
+  busy(tab: number): number {
+    return this.#tabs.get(tab)?.requests.size ?? 0;
+  }
+
+  /** Kind of the last dialog that was dismissed since this was last asked; "" if none. */
+  takeDialog(tab: number): string {
+    const kind = this.#dialogs.get(tab) ?? "";
+    this.#dialogs.delete(tab);
+    return kind;
+  }
+
+  /** Finds attachments that an earlier service worker of ours made. */
+  async recover(): Promise<void> {
+    await this.#session.load();
+    const held = this.#session.list().filter((tab) => this.#session.take(tab).holders.length > 0);
+    if (held.length === 0) return;
+    const targets = await chrome.debugger.getTargets();
+    const attached = new Set(targets.filter((target) => target.attached).map((target) => target.tabId));
+    for (const tab of held) {
+      if (attached.has(tab)) {
+        this.#tabs.set(tab, { ready: this.#prepare(tab), requests: new Set() });
+        this.#tabs.get(tab)?.ready.catch(() => this.#tabs.delete(tab)); // not ours after all: the next hold attaches
+      } else {
+        this.#session.take(tab).holders = [];
+        this.#session.save();
+      }
+    }
+  }
+
+  /** Attaches if nobody has, and notes the holder. Throws what Chrome says. */
+  async hold(tab: number, holder: string): Promise<void> {
+    let state = this.#tabs.get(tab);
+    if (state === undefined) {
+      state = { ready: this.#attach(tab), requests: new Set() };
+      this.#tabs.set(tab, state);
+      state.ready.catch(() => this.#tabs.delete(tab)); // the caller gets the reason by awaiting
+    }
+    await state.ready;
+    const { holders } = this.#session.take(tab);
+    if (!holders.includes(holder)) {
+      holders.push(holder);
+      this.#session.save();
+    }
+  }
+
+  /** Drops a holder; the last one detaches. */
+  async release(tab: number, holder: string): Promise<void> {
+    if (!this.#session.controlled(tab)) return;
+    const state = this.#session.take(tab);
+    state.holders = state.holders.filter((name) => name !== holder);
+    this.#session.save();
+    if (state.holders.length === 0) await this.#detach(tab);
+  }
+
+  /** Detaches whoever holds it. */
+  async releaseAll(tab: number): Promise<void> {
+    if (this.#session.controlled(tab)) {
+      this.#session.take(tab).holders = [];
+      this.#session.save();
+    }
+    await this.#detach(tab);
+  }
+
+  async send(tab: number, method: string, params: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
+    return ((await chrome.debugger.sendCommand({ tabId: tab }, method, params)) ?? {}) as Record<string, unknown>;
+  }
+
+  /** A new document: what the old one was loading counts no more. */
+  navigated(tab: number): void {
+    this.#tabs.get(tab)?.requests.clear();
+    this.#crashed.delete(tab);
+  }
+
+  /** Whether Chrome still attaches to a tab that does not answer: then a dialog is open, otherwise its script runs. */
+  async answersAttach(tab: number, ms: number): Promise<boolean> {
+    if (this.attached(tab)) return false;
+    const attach = chrome.debugger.attach({ tabId: tab }, PROTOCOL).then(
+      () => true,
+      () => false,
+    );
+    const late = new Promise<boolean>((done) => setTimeout(() => done(false), ms));
+    const answered = await Promise.race([attach, late]);
+    void attach.then(async (done) => {
+      if (done && !this.attached(tab)) await chrome.debugger.detach({ tabId: tab }).catch(() => undefined); // the tab may be gone
+    });
+    return answered;
+  }
+
+  async #attach(tab: number): Promise<void> {
+    try {
+      await chrome.debugger.attach({ tabId: tab }, PROTOCOL);
+    } catch (error) {
+      // Ours already, from before a restart of the service worker? Then commands work.
+      if (!textOf(error).startsWith("Another debugger")) throw error;
+    }
+    await this.#prepare(tab);
+  }
+
+  async #prepare(tab: number): Promise<void> {
+    await Promise.all([
+      this.send(tab, "Page.enable"),
+      this.send(tab, "Inspector.enable"),
+      this.send(tab, "Network.enable", NO_BODIES),
+      this.send(tab, "Emulation.setFocusEmulationEnabled", { enabled: true }), // a background tab takes keys, too
+    ]);
+  }
+
+  async #detach(tab: number): Promise<void> {
+    if (!this.#tabs.delete(tab)) return;
+    try {
+      await chrome.debugger.detach({ tabId: tab });
+    } catch {
+      // the tab is gone, and the attachment with it
+    }
+  }
+
+  #event(tab: number, method: string, params: Record<string, unknown>): void {
+    const state = this.#tabs.get(tab);
+    if (state === undefined) return;
+    switch (method) {
+      case "Page.javascriptDialogOpening": {
+        const kind = String(params["type"]);
+        this.#dialogs.set(tab, kind);
+        const accept = kind === "beforeunload"; // staying would block the navigation the task asked for
+        this.send(tab, "Page.handleJavaScriptDialog", { accept }).catch(() => undefined); // closed by someone else: fine
+        return;
+      }
+      case "Network.requestWillBeSent":
+        if (!LONG_LIVED.has(String(params["type"]))) state.requests.add(String(params["requestId"]));
+        return;
+      case "Network.loadingFinished":
+      case "Network.loadingFailed":
+        state.requests.delete(String(params["requestId"]));
+        return;
+      case "Inspector.targetCrashed":
+        this.#crashed.add(tab);
+        this.#watcher.crashed(tab);
+        return;
+      case "Inspector.targetReloadedAfterCrash":
+        this.#crashed.delete(tab);
+    }
+  }
+}
+
+export const crashedFailure = (): Failure =>
+  new Failure("page-crashed", "The page has crashed", { refsValid: false, retryable: true, nextTool: "browser_page_navigate" });

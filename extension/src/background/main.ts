@@ -1,0 +1,190 @@
+/**
+ * The service worker: wires socket, commands and browser events together.
+ *
+ * It may be stopped at any moment and started by any event, so everything is registered in the first turn, the
+ * connection is tried at every start, and what must survive lies in `chrome.storage.session`.
+ */
+
+import { ARG_SCHEMAS, type ExtCommand, type ExtEvent, MAX_EXTENSION_FRAME, type OpArgs, type PageReply } from "../wire";
+import { misfit } from "../schema";
+import { Debugger } from "./attachment";
+import { type Context, Runner } from "./command";
+import { Link } from "./connection";
+import { Failure } from "./failure";
+import { Input } from "./input";
+import { Navigations } from "./navigation";
+import { Ops } from "./ops";
+import { Pages } from "./pages";
+import { closeStorage, type Pairing } from "./pairing";
+import { Session } from "./session";
+import { Tabs } from "./tabs";
+
+const ALARM = "reconnect";
+const ALARM_MINUTES = 0.5; // the shortest Chrome allows; wakes a worker that slept while the bridge was away
+
+const session = new Session();
+let paired: Pairing | null = null;
+/** Counts connections: a command belongs to the one it came by. */
+let epoch = 0;
+
+function emit(kind: ExtEvent["kind"], tab: number, more: { url?: string; newTab?: number } = {}): void {
+  void session.load().then(() => {
+    if (session.controlled(tab)) link.send({ t: "event", kind, tab, ...more });
+  });
+}
+
+const dbg = new Debugger(session, {
+  detached: (tab) => emit("detached", tab),
+  crashed: (tab) => emit("crashed", tab),
+});
+
+const navigations = new Navigations({
+  committed(tab, url) {
+    dbg.navigated(tab);
+    emit("navigated", tab, { url: url.slice(0, 4_096) });
+  },
+  opened(tab, created) {
+    // What a page under control opens is under control; nothing else is.
+    void session.load().then(() => {
+      if (session.controlled(tab)) session.take(created);
+    });
+  },
+});
+
+const pages = new Pages(session, dbg);
+const input = new Input(dbg);
+const tabs = new Tabs(session, dbg, navigations, pages, () => paired);
+const ops = new Ops(pages, dbg, input, navigations, tabs);
+const runner = new Runner();
+
+const link = new Link({
+  command: (command) => void execute(command),
+  cancel: ({ id }) => runner.cancel(id),
+  ready(mode, pairing) {
+    input.mode = mode;
+    paired = pairing;
+  },
+  lost() {
+    epoch++;
+    runner.abandon();
+  },
+});
+
+type PageOp = (tab: number, args: never, context: Context) => Promise<PageReply>;
+
+const PAGE_OPS: Readonly<Record<Exclude<keyof OpArgs, "browser_tabs_list" | "browser_tabs_open">, PageOp>> = {
+  browser_tabs_activate: (tab) => tabs.activate(tab),
+  browser_tabs_close: (tab, _args, context) => tabs.close(tab, context),
+  browser_page_navigate: (tab, args, context) => tabs.navigate(tab, args, context),
+  browser_page_observe: (tab, args, context) => ops.observe(tab, args, context),
+  browser_page_find: (tab, args, context) => ops.find(tab, args, context),
+  browser_page_click: (tab, args, context) => ops.click(tab, args, context),
+  browser_page_type: (tab, args, context) => ops.type(tab, args, context),
+  browser_page_press: (tab, args, context) => ops.press(tab, args, context),
+  browser_page_select: (tab, args, context) => ops.select(tab, args, context),
+  browser_page_scroll: (tab, args, context) => ops.scroll(tab, args, context),
+  browser_page_wait: (tab, args, context) => ops.wait(tab, args, context),
+  browser_page_extract: (tab, args, context) => ops.extract(tab, args, context),
+  browser_page_screenshot: (tab, args, context) => ops.screenshot(tab, args, context),
+};
+
+/** Runs one command and sends its one reply, unless the bridge it came from is gone. */
+async function execute(command: ExtCommand): Promise<void> {
+  const mine = epoch;
+  const outcome = await runner.run(command.id, command.tab, command.deadlineMs, (context) => perform(command, context));
+  // The bridge of a new connection never sent this command.
+  if (mine !== epoch) return;
+  let text = JSON.stringify({ t: "reply", id: command.id, ...outcome });
+  if (text.length > MAX_EXTENSION_FRAME) {
+    text = JSON.stringify({ t: "reply", id: command.id, error: new Failure("too-large", "The answer is too large").toWire(false) });
+  }
+  link.sendText(text);
+}
+
+async function perform(command: ExtCommand, context: Context): Promise<PageReply> {
+  await session.load();
+  const args: unknown = command.args;
+  if (command.op === "release") {
+    const tab = needTab(command);
+    const reply = await ops.release(tab);
+    session.drop(tab);
+    return reply;
+  }
+  if (!Object.hasOwn(ARG_SCHEMAS, command.op)) throw new Failure("unknown-tool", "This extension does not know the tool");
+  const op = command.op as keyof OpArgs;
+  const problem = misfit(ARG_SCHEMAS[op], args, "arguments");
+  if (problem !== "") throw new Failure("invalid-arguments", `Bad call: ${problem}`);
+  if (op === "browser_tabs_list") return await tabs.list(command.tabs ?? []);
+  if (op === "browser_tabs_open") return await tabs.open(args as OpArgs["browser_tabs_open"], context);
+  const tab = needTab(command);
+  await chrome.tabs.get(tab);
+  if (!session.controlled(tab) && paired?.pairing === "user") {
+    throw new Failure("tab-not-shared", "This tab was not opened by browsercell", { nextTool: "browser_tabs_list" });
+  }
+  session.take(tab);
+  return await PAGE_OPS[op](tab, args as never, context);
+}
+
+function needTab(command: ExtCommand): number {
+  if (command.tab === undefined || command.tab === null) throw new Failure("no-tab", "The command names no tab");
+  return command.tab;
+}
+
+// ---------------------------------------------------------------- browser events
+
+chrome.tabs.onRemoved.addListener((tab) => {
+  void session.load().then(() => {
+    if (!session.controlled(tab)) return;
+    link.send({ t: "event", kind: "tab-closed", tab });
+    session.drop(tab);
+  });
+});
+
+chrome.tabs.onReplaced.addListener((added, removed) => {
+  void session.load().then(() => {
+    if (!session.controlled(removed)) return;
+    session.replace(removed, added);
+    link.send({ t: "event", kind: "tab-replaced", tab: removed, newTab: added });
+  });
+});
+
+chrome.runtime.onStartup.addListener(() => void link.refresh("wake"));
+chrome.runtime.onInstalled.addListener(() => void link.refresh("wake"));
+chrome.alarms.onAlarm.addListener(() => void link.refresh("wake"));
+chrome.storage.onChanged.addListener((changes, area) => {
+  if (area === "local" && changes["pairing"] !== undefined) void link.refresh("changed");
+});
+
+/** The popup asks; nobody else is answered. */
+chrome.runtime.onMessage.addListener((message: unknown, sender, answer: (status: PopupStatus) => void) => {
+  if (sender.id !== chrome.runtime.id || sender.origin !== `chrome-extension://${chrome.runtime.id}`) return false;
+  if ((message as { ask?: unknown } | null)?.ask !== "status") return false;
+  const { connection, since, pairing } = link.status;
+  answer({
+    state: connection.state,
+    refusal: connection.refusal,
+    imposter: connection.imposter,
+    since,
+    host: pairing?.host ?? "",
+    port: pairing?.port ?? 0,
+    pairing: pairing?.pairing ?? "",
+  });
+  return false;
+});
+
+export interface PopupStatus {
+  readonly state: string;
+  readonly refusal: string | null;
+  readonly imposter: boolean;
+  readonly since: number;
+  readonly host: string;
+  readonly port: number;
+  readonly pairing: string;
+}
+
+async function start(): Promise<void> {
+  await closeStorage();
+  await Promise.all([chrome.alarms.create(ALARM, { periodInMinutes: ALARM_MINUTES }), dbg.recover(), link.refresh("start")]);
+}
+
+void start();

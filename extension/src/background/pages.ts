@@ -1,0 +1,124 @@
+/**
+ * Calls into the page runtime of one frame: inject on demand, ask, and understand why there is no answer.
+ *
+ * Once injected a call is one message. An injection is tried only after Chrome said that nobody listens, and never on a
+ * page whose address no extension may touch (some of those hang instead of failing). Every call has a time limit.
+ */
+
+import type { FaultShape } from "../page/fault";
+import { type Context, left, within } from "./command";
+import { crashedFailure, type Debugger } from "./attachment";
+import { Failure, isNotInjected, textOf } from "./failure";
+import type { Session } from "./session";
+
+export interface Answer<T> {
+  readonly ok: T;
+  readonly url: string;
+  readonly title: string;
+}
+
+export interface FrameInfo {
+  readonly number: number;
+  readonly documentId: string;
+  readonly frameId: number;
+  readonly parentFrameId: number;
+}
+
+const DIAGNOSE_MS = 600; // kept free at the end of a command to find out why a page does not answer
+const MAX_FRAMES = 30; // child frames looked into by one observation
+
+export class Pages {
+  readonly #session: Session;
+  readonly #debugger: Debugger;
+
+  constructor(session: Session, dbg: Debugger) {
+    this.#session = session;
+    this.#debugger = dbg;
+  }
+
+  /** Runs `op` of the page runtime in frame number `frame` (0: main). Throws Failure. `inject: false` only asks. */
+  async call<T>(tab: number, frame: number, op: string, args: object, context: Context, inject = true): Promise<Answer<T>> {
+    if (this.#debugger.crashed(tab)) throw crashedFailure();
+    const documentId = frame === 0 ? undefined : this.#session.documentOf(tab, frame);
+    if (frame !== 0 && documentId === undefined) throw staleFrame();
+    const state = this.#session.take(tab);
+    const message = { bc: 1, op, args, frame, first: frame === 0 ? state.first : 1, id: context.id };
+    const where = documentId === undefined ? { frameId: 0 } : { documentId };
+    const limit = left(context, DIAGNOSE_MS);
+    const send = async (): Promise<unknown> => {
+      try {
+        return await chrome.tabs.sendMessage(tab, message, where);
+      } catch (error) {
+        if (!inject || !isNotInjected(error)) throw error;
+        await this.#inject(tab, documentId);
+        return await chrome.tabs.sendMessage(tab, message, where);
+      }
+    };
+    let late = false;
+    const text = await within(send(), limit, () => {
+      late = true;
+      return new Failure("timeout", "The page did not answer");
+    }).catch(async (error: unknown) => {
+      throw late ? await this.#silent(tab, context) : error;
+    });
+    if (typeof text !== "string") throw new Failure("internal", "The page runtime gave no answer");
+    const answer = JSON.parse(text) as { ok?: T; fault?: FaultShape; url: string; title: string; next: number };
+    if (frame === 0) this.#session.numbered(tab, answer.next);
+    if (answer.fault !== undefined) throw ofPage(answer.fault, answer.url);
+    return { ok: answer.ok as T, url: answer.url, title: answer.title };
+  }
+
+  /** Child frames that can be reached, in the browser's order, numbered. */
+  async children(tab: number): Promise<FrameInfo[]> {
+    const frames = (await chrome.webNavigation.getAllFrames({ tabId: tab })) ?? [];
+    return frames
+      .filter((frame) => frame.frameId !== 0 && !frame.errorOccurred && frame.documentLifecycle === "active")
+      .slice(0, MAX_FRAMES)
+      .map((frame) => ({
+        number: this.#session.frameNumber(tab, frame.documentId),
+        documentId: frame.documentId,
+        frameId: frame.frameId,
+        parentFrameId: frame.parentFrameId,
+      }));
+  }
+
+  async #inject(tab: number, documentId: string | undefined): Promise<void> {
+    if (documentId === undefined) {
+      const { url = "", discarded } = await chrome.tabs.get(tab);
+      if (discarded) throw crashedFailure();
+      if (/^(?:view-source|chrome|chrome-search|devtools|edge|about):/.test(url)) {
+        throw new Failure("restricted-page", "The browser lets no extension into this page", { refsValid: false, nextTool: "browser_page_navigate" });
+      }
+    }
+    const target = documentId === undefined ? { tabId: tab, frameIds: [0] } : { tabId: tab, documentIds: [documentId] };
+    try {
+      await chrome.scripting.executeScript({ target, files: ["page.js"], world: "ISOLATED", injectImmediately: true });
+    } catch (error) {
+      // The text for a page that crashed; for a page that may not be touched it goes on with "url".
+      if (textOf(error).startsWith("Cannot access contents of the page")) throw crashedFailure();
+      throw error;
+    }
+  }
+
+  /** Why a page that exists does not answer. */
+  async #silent(tab: number, context: Context): Promise<Failure> {
+    if (this.#debugger.crashed(tab)) return crashedFailure();
+    if (await this.#debugger.answersAttach(tab, left(context, 150))) {
+      return new Failure("blocked-by-dialog", "The page waits in a dialog", { retryable: true, nextTool: "browser_tabs_close" });
+    }
+    return new Failure("timeout", "The page did not answer in time", { retryable: true, nextTool: "browser_page_observe" });
+  }
+}
+
+const staleFrame = (): Failure =>
+  new Failure("stale-ref", "The frame of this ref is gone", { refsValid: false, retryable: true, nextTool: "browser_page_observe" });
+
+function ofPage(fault: FaultShape, url: string): Failure {
+  const advice = {
+    url,
+    ...(fault.refsValid === undefined ? {} : { refsValid: fault.refsValid }),
+    ...(fault.retryable === undefined ? {} : { retryable: fault.retryable }),
+    ...(fault.next === undefined ? {} : { nextTool: fault.next }),
+  };
+  return new Failure(fault.code, fault.message, advice, true);
+}

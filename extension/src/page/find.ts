@@ -1,0 +1,79 @@
+/** `browser_page_find`: ranks elements and lines of text by how well they answer a query; nothing else leaves the page. */
+
+import { collapse } from "./dom";
+import { clean, printItem } from "./render";
+import { labelOf, refOf } from "./refs";
+import { roleOf } from "./roles";
+import { describeState, shorten } from "./states";
+import { type Item, type Line, takeSnapshot, type Token } from "./snapshot";
+import { isShown, isElement, eachChild, nodeType, rootElement, isConcealed, visibility } from "./dom";
+
+const MAX_LINE = 200; // characters of a text hit
+
+interface Hit {
+  readonly score: number;
+  readonly order: number;
+  readonly print: () => string;
+}
+
+/** Lines of the best hits, best first; "" if there are none. */
+export function find(query: string, role: string | undefined, limit: number): string {
+  const wanted = collapse(query).toLowerCase();
+  const words = wanted.split(" ");
+  const hits: Hit[] = [];
+  if (role !== undefined && role !== "text") {
+    const visit = (node: Node): void => {
+      if (nodeType(node) !== 1 || !isElement(node) || isConcealed(node) || visibility(node) === "gone") return;
+      if (roleOf(node) === role && isShown(node)) {
+        const item: Item = { el: node, role, name: labelOf(node) };
+        consider(item, wanted, words, hits);
+      }
+      eachChild(node, visit);
+    };
+    const root = rootElement(document);
+    if (root !== null) visit(root);
+  } else {
+    for (const line of takeSnapshot().lines) fromLine(line, wanted, words, hits, role === undefined);
+  }
+  hits.sort((x, y) => y.score - x.score || x.order - y.order);
+  return hits
+    .slice(0, limit)
+    .map((hit) => hit.print())
+    .join("\n");
+}
+
+function fromLine(line: Line, wanted: string, words: readonly string[], hits: Hit[], withItems: boolean): void {
+  const items = line.tokens.filter((token): token is Item => typeof token !== "string");
+  if (withItems) for (const item of items) consider(item, wanted, words, hits);
+  const text = collapse(line.tokens.filter((token): token is string => typeof token === "string").join(" "));
+  if (text === "") return;
+  const score = scoreOf(text.toLowerCase(), wanted, words) * 0.8; // an element is more useful than a text
+  if (score > 0) hits.push({ score, order: hits.length, print: () => printText(line, text, wanted, words) });
+}
+
+function consider(item: Item, wanted: string, words: readonly string[], hits: Hit[]): void {
+  const state = describeState(item.el, item.role).toLowerCase();
+  const score = Math.max(scoreOf(item.name.toLowerCase(), wanted, words), 0.5 * scoreOf(`${item.role} ${item.name} ${state}`.toLowerCase(), wanted, words));
+  if (score > 0) hits.push({ score, order: hits.length, print: () => printItem(item) });
+}
+
+function printText(line: Line, text: string, wanted: string, words: readonly string[]): string {
+  const role = roleOf(line.el);
+  const ref = refOf(line.el, role, labelOf(line.el));
+  const at = Math.max(text.toLowerCase().indexOf(wanted), text.toLowerCase().indexOf(words[0] ?? ""), 0);
+  const from = text.length <= MAX_LINE ? 0 : Math.max(0, at - 60);
+  return `[${ref}] text ${JSON.stringify(clean(shorten(text.slice(from), MAX_LINE)))}`;
+}
+
+/** 100: equal; 80: begins with it; 60: holds it; up to 40: share of its words. */
+export function scoreOf(text: string, wanted: string, words: readonly string[]): number {
+  if (text === "" || wanted === "") return 0;
+  if (text === wanted) return 100;
+  if (text.startsWith(wanted)) return 80;
+  const at = text.indexOf(wanted);
+  if (at >= 0) return /[\p{L}\p{N}]/u.test(text[at - 1] ?? "") ? 50 : 60;
+  const found = words.filter((word) => word.length > 1 && text.includes(word)).length;
+  return found === 0 ? 0 : (40 * found) / words.length;
+}
+
+export type { Token };

@@ -1,0 +1,337 @@
+/**
+ * The page runtime's door: answers the service worker's messages in one frame, in the isolated world.
+ *
+ * Injected on demand, once a document; a second injection finds the first and leaves it alone, so refs survive a restart
+ * of the service worker. Answers are JSON text. Every failure is a Fault in our own words; whatever else goes wrong is
+ * reported as `internal` without its text, which could hold page data.
+ */
+
+import type { ExtractKind, Key, ObserveMode, ScrollTo } from "../wire";
+import {
+  aim,
+  ariaOption,
+  armGuard,
+  checkable,
+  endGuard,
+  field,
+  focus,
+  prepareField,
+  required,
+  scroll,
+  selectNative,
+  syntheticClick,
+  syntheticEnter,
+  syntheticPress,
+  syntheticType,
+  unknownOption,
+} from "./act";
+import { isSelect, rectOf, titleOf, attr, flatContains, queryAll, rootElement, eachChild, isElement, nodeType } from "./dom";
+import { pageVersion } from "./digest";
+import { extract } from "./extract";
+import { Fault, type FaultShape } from "./fault";
+import { find } from "./find";
+import { isSensitiveField } from "./names";
+import { begin, labelOf, nextNumber, type Pointer, refOf, resolve, sweep } from "./refs";
+import { observe } from "./render";
+import { roleOf } from "./roles";
+import { markBefore, remember, settle } from "./settle";
+import { valueOf } from "./states";
+import { waitFor, type WaitFor } from "./wait";
+
+/** What the service worker sends: an operation, its arguments, and the numbering of this frame. */
+export interface PageCall {
+  readonly bc: 1;
+  readonly op: keyof typeof OPS;
+  readonly args: never;
+  readonly frame: number;
+  readonly first: number;
+  readonly id: number;
+}
+
+type ClickArgs = Pointer & { readonly trusted: boolean };
+
+const cancelled = new Set<number>();
+
+/** A line about the element for the worker: role and name as it was told them. */
+const called = (el: Element): string => `${roleOf(el) || "element"} ${JSON.stringify(labelOf(el))}`;
+
+const OPS = {
+  observe(args: { mode: ObserveMode; maxElements: number; maxChars: number; cursor?: string; header: boolean }) {
+    const seen = observe(args.mode, args.maxElements, args.maxChars, args.cursor, args.header);
+    const version = pageVersion();
+    remember(version);
+    sweep();
+    return { ...seen, version };
+  },
+
+  find(args: { query: string; role?: string; limit: number }) {
+    return { text: find(args.query, args.role, args.limit), version: pageVersion() };
+  },
+
+  /** Clicks by script, or aims for a trusted click and arms the guard. */
+  click(args: ClickArgs) {
+    const el = required(args);
+    const at = aim(el);
+    const said = called(el);
+    markBefore(el);
+    if (args.trusted) armGuard(el);
+    else syntheticClick(at);
+    return { x: at.x, y: at.y, said };
+  },
+
+  /** Types by script, or focuses and selects for trusted typing. */
+  type(args: Pointer & { text: string; clear: boolean; trusted: boolean }) {
+    const asked = required(args);
+    const { el, setOnly } = field(asked);
+    const said = called(asked);
+    markBefore(el);
+    const byScript = !args.trusted || setOnly;
+    if (byScript) syntheticType(el, args.text, args.clear);
+    else prepareField(el, args.clear);
+    typed = { el: new WeakRef(el), text: args.text, clear: args.clear, before: valueOf(el) ?? "" };
+    return { said, byScript };
+  },
+
+  /** After trusted typing: whether the field holds the text; if it took nothing at all, types by script. */
+  typed() {
+    const el = typed?.el.deref();
+    if (typed === null || el === undefined) return { byScript: false };
+    const value = valueOf(el) ?? "";
+    const wanted = typed.clear ? typed.text : typed.before + typed.text;
+    const untouched = value === typed.before && wanted !== typed.before;
+    if (untouched) syntheticType(el, typed.text, typed.clear);
+    return { byScript: untouched };
+  },
+
+  enter() {
+    const el = typed?.el.deref();
+    if (el !== undefined) syntheticEnter(el);
+    return {};
+  },
+
+  /** Focuses what the key is for; by script also presses it. */
+  press(args: Pointer & { key: Key; trusted: boolean }) {
+    const el = resolve(args);
+    if (el !== null) focus(el);
+    markBefore(el);
+    if (!args.trusted) syntheticPress(args.key);
+    return {};
+  },
+
+  /** Native lists are chosen at once; for others says what kind of element it is. */
+  select(args: Pointer & { values?: string[]; checked?: boolean }) {
+    const el = required(args);
+    const said = called(el);
+    if (args.checked !== undefined) {
+      const { state, radio } = checkable(el);
+      if (radio && !args.checked) throw new Fault("invalid-arguments", "A radio button can only be chosen, not cleared");
+      return { said, done: state === args.checked, kind: "check" as const, ref: refOf(el, roleOf(el), labelOf(el)) };
+    }
+    const values = args.values ?? [];
+    if (isSelect(el)) {
+      markBefore(el);
+      selectNative(el, values);
+      return { said, done: true, kind: "native" as const, ref: "" };
+    }
+    const role = roleOf(el);
+    if (role !== "listbox" && role !== "combobox" && role !== "button" && role !== "tree" && role !== "radiogroup" && role !== "menu") {
+      throw new Fault("invalid-arguments", "The element is no list of options", { next: "browser_page_observe" });
+    }
+    return { said, done: false, kind: "aria" as const, ref: refOf(el, role, labelOf(el)) };
+  },
+
+  /** The ref of a visible option; waits up to `timeout` ms for one to appear. */
+  async option(args: { ref: string; value: string; timeout: number }) {
+    const owner = required({ ref: args.ref });
+    const end = performance.now() + args.timeout;
+    for (;;) {
+      const { option, count } = ariaOption(owner, args.value);
+      if (option !== null) {
+        const chosen = attr(option, "aria-selected") === "true" && attr(owner, "aria-multiselectable") === "true";
+        return { ref: refOf(option, roleOf(option), labelOf(option)), chosen };
+      }
+      if (performance.now() >= end) {
+        if (args.timeout === 0) return { ref: "", chosen: false };
+        throw unknownOption(count);
+      }
+      await new Promise((done) => setTimeout(done, 50));
+    }
+  },
+
+  scroll(args: Pointer & { viewports?: number; to?: ScrollTo }) {
+    return { text: scroll(args, resolve(args)), version: pageVersion() };
+  },
+
+  async wait(args: WaitFor, id: number) {
+    const text = await waitFor(args, () => cancelled.has(id));
+    return { text, version: pageVersion() };
+  },
+
+  extract(args: Pointer & { kind: ExtractKind; region_ref?: string; fields: string[]; limit?: number }) {
+    const region = args.region_ref === undefined ? resolve(args) : resolve({ ref: args.region_ref });
+    return { ...extract(args.kind, region, args.fields, args.limit), version: pageVersion() };
+  },
+
+  /** The element's box in page coordinates of this frame, after scrolling it into view; or the page's own sizes. */
+  box(args: Pointer) {
+    const el = resolve(args);
+    if (el !== null) {
+      el.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+      const rect = rectOf(el);
+      if (rect.width < 1 || rect.height < 1) throw new Fault("not-visible", "The element has no area", { retryable: true, next: "browser_page_observe" });
+      return { x: rect.x + scrollX, y: rect.y + scrollY, width: rect.width, height: rect.height, scale: devicePixelRatio, said: called(el) };
+    }
+    const root = rootElement(document);
+    return {
+      x: 0,
+      y: 0,
+      width: Math.max(root?.scrollWidth ?? 0, innerWidth),
+      height: Math.max(root?.scrollHeight ?? 0, innerHeight),
+      scale: devicePixelRatio,
+      viewWidth: innerWidth,
+      viewHeight: innerHeight,
+      scrollX,
+      scrollY,
+      said: "",
+    };
+  },
+
+  /** Blots out sensitive fields that hold something, until `unmask`. */
+  mask() {
+    unmask();
+    const root = rootElement(document);
+    if (root === null) return { count: 0 };
+    const visit = (el: Element): void => {
+      if (isSensitiveField(el) && el instanceof HTMLElement) masked.push(blot(el));
+      eachChild(el, (node) => {
+        if (nodeType(node) === 1 && isElement(node)) visit(node);
+      });
+    };
+    visit(root);
+    return { count: masked.length };
+  },
+
+  unmask() {
+    unmask();
+    return {};
+  },
+
+  /** Where the child frame number `index` of this window is drawn, in this frame's viewport. */
+  frameBox(args: { index: number }) {
+    const child = window[args.index];
+    const el = queryFrames().find((frame) => frame.contentWindow === child);
+    if (el === undefined) throw new Fault("not-visible", "The frame's element was not found");
+    const rect = rectOf(el);
+    const style = getComputedStyle(el);
+    return {
+      x: rect.x + el.clientLeft + parseFloat(style.paddingLeft),
+      y: rect.y + el.clientTop + parseFloat(style.paddingTop),
+    };
+  },
+
+  /** This window's index among its parent's frames; -1 for the main frame. */
+  frameIndex() {
+    if (window.parent === window) return { index: -1 };
+    for (let i = 0; i < window.parent.length; i++) if (window.parent[i] === window) return { index: i };
+    return { index: -2 };
+  },
+
+  /** Scrolls a child frame's element into view, so that a point in it can be clicked. */
+  frameShow(args: { index: number }) {
+    const child = window[args.index];
+    const el = queryFrames().find((frame) => frame.contentWindow === child);
+    if (el !== undefined) {
+      const rect = rectOf(el);
+      if (rect.top < 0 || rect.bottom > innerHeight) el.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+    }
+    return {};
+  },
+
+  async settle() {
+    return await settle();
+  },
+
+  abandon() {
+    endGuard();
+    return {};
+  },
+
+  cancel(args: { id: number }) {
+    cancelled.add(args.id);
+    if (cancelled.size > 1_000) cancelled.clear();
+    return {};
+  },
+
+  state() {
+    return { version: pageVersion() };
+  },
+};
+
+interface Typed {
+  readonly el: WeakRef<Element>;
+  readonly text: string;
+  readonly clear: boolean;
+  readonly before: string;
+}
+
+let typed: Typed | null = null;
+let masked: (() => void)[] = [];
+
+function unmask(): void {
+  for (const restore of masked) restore();
+  masked = [];
+}
+
+/** Hides what a field shows by inline style, without changing its size; gives back the way back. */
+function blot(el: HTMLElement): () => void {
+  const names = ["color", "-webkit-text-fill-color", "background", "text-shadow", "caret-color"] as const;
+  const saved = names.map((name) => [el.style.getPropertyValue(name), el.style.getPropertyPriority(name)] as const);
+  const had = attr(el, "style");
+  for (const name of names) el.style.setProperty(name, name === "text-shadow" ? "none" : "black", "important");
+  return () => {
+    names.forEach((name, i) => {
+      const [value, priority] = saved[i] ?? ["", ""];
+      if (value === "") el.style.removeProperty(name);
+      else el.style.setProperty(name, value, priority);
+    });
+    if (had === null && attr(el, "style") === "") el.removeAttribute("style");
+  };
+}
+
+function queryFrames(): HTMLIFrameElement[] {
+  const root = rootElement(document);
+  return root === null ? [] : (queryAll(root, "iframe,frame,object") as HTMLIFrameElement[]);
+}
+
+interface Runtime {
+  readonly version: 1;
+}
+
+const scope = globalThis as { __browsercell?: Runtime };
+
+if (scope.__browsercell === undefined) {
+  scope.__browsercell = { version: 1 };
+  chrome.runtime.onMessage.addListener((message: unknown, sender, reply: (answer: string) => void) => {
+    // Only the service worker speaks to pages: it is no tab and no other extension.
+    if (sender.id !== chrome.runtime.id || sender.tab !== undefined) return false;
+    const call = message as PageCall;
+    if (call.bc !== 1 || !Object.hasOwn(OPS, call.op)) return false;
+    void answer(call).then(reply);
+    return true;
+  });
+}
+
+async function answer(call: PageCall): Promise<string> {
+  let shape: FaultShape;
+  try {
+    begin(call.first, call.frame);
+    const run = OPS[call.op] as (args: unknown, id: number) => unknown;
+    const ok = await run(call.args, call.id);
+    return JSON.stringify({ ok, url: location.href, title: titleOf(document), next: nextNumber() });
+  } catch (error) {
+    shape = error instanceof Fault ? error.shape : { code: "internal", message: "The page runtime failed" };
+  }
+  return JSON.stringify({ fault: shape, url: location.href, title: titleOf(document), next: nextNumber() });
+}
+
+export const isInside = flatContains;

@@ -1,0 +1,239 @@
+/**
+ * Accessible names, after accname 1.2 and HTML-AAM, where both meet what Chromium does.
+ *
+ * `nameOf` gives the name with white space collapsed and cut at `MAX_NAME_CHARS`. The value of a sensitive field is
+ * never part of any name. Text drawn by `::before` and `::after` is not read. Pure reads of the DOM.
+ */
+
+import { MAX_NAME_CHARS } from "../wire";
+import {
+  attr,
+  breaksText,
+  byId,
+  closest,
+  collapse,
+  data,
+  eachChild,
+  has,
+  isConcealed,
+  isElement,
+  isInput,
+  isSelect,
+  isTextArea,
+  labelsOf,
+  nodeType,
+  query,
+  rootOf,
+  styleOf,
+  tagOf,
+  textContent,
+  visibility,
+} from "./dom";
+import { isEditableHost, NAMED_BY_CONTENT, roleOf, TEXT_ROLES } from "./roles";
+import { isSensitive } from "./sensitive";
+
+interface Walk {
+  readonly visited: Set<Element>;
+  /** Inside a traversal started by `aria-labelledby`: no second one is followed. */
+  readonly referenced: boolean;
+  /** The hidden subtree that was referenced directly counts as shown. */
+  readonly hiddenRoot: boolean;
+  /** Below the element whose name is wanted. */
+  readonly nested: boolean;
+}
+
+const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "iframe", "audio", "video", "object"]);
+const MAX_RAW = 4 * MAX_NAME_CHARS; // of text gathered for one name: more is cut anyway
+
+/** The accessible name; "" if there is none. */
+export function nameOf(el: Element): string {
+  return cut(compute(el, { visited: new Set(), referenced: false, hiddenRoot: false, nested: false }));
+}
+
+/** As names are compared and shown: collapsed, cut. */
+export function cut(name: string): string {
+  const flat = collapse(name);
+  return flat.length <= MAX_NAME_CHARS ? flat : `${flat.slice(0, MAX_NAME_CHARS - 1)}…`;
+}
+
+function compute(el: Element, walk: Walk): string {
+  if (walk.visited.has(el)) return "";
+  walk.visited.add(el);
+  if (walk.nested && !walk.hiddenRoot && isLeftOut(el)) return "";
+  if (!walk.referenced) {
+    const text = byReference(el);
+    if (text !== "") return text;
+  }
+  const role = roleOf(el);
+  if (walk.nested) {
+    const embedded = embeddedValue(el, role);
+    if (embedded !== null) return embedded;
+  }
+  const label = attr(el, "aria-label");
+  if (label !== null && collapse(label) !== "") return label;
+  const own = nativeName(el, walk);
+  if (own !== "") return own;
+  if (walk.nested || NAMED_BY_CONTENT.has(role) || tagOf(el) === "label" || tagOf(el) === "legend" || tagOf(el) === "caption") {
+    const text = fromContent(el, walk);
+    if (collapse(text) !== "") return text;
+  }
+  return fallback(el, role);
+}
+
+function isLeftOut(el: Element): boolean {
+  return SKIPPED.has(tagOf(el)) || isConcealed(el) || visibility(el) === "gone";
+}
+
+function byReference(el: Element): string {
+  const ids = attr(el, "aria-labelledby");
+  if (ids === null) return "";
+  const root = rootOf(el);
+  const parts: string[] = [];
+  const visited = new Set<Element>();
+  for (const id of ids.split(/\s+/).slice(0, 16)) {
+    const target = id === "" ? null : byId(root, id);
+    if (target === null) continue;
+    const hiddenRoot = visibility(target) === "gone" || isConcealed(target);
+    visited.delete(el); // an element may refer to itself
+    parts.push(compute(target, { visited, referenced: true, hiddenRoot, nested: true }));
+  }
+  return collapse(parts.join(" "));
+}
+
+/** What a control inside a label contributes: its value. Null: it is no such control. */
+function embeddedValue(el: Element, role: string): string | null {
+  if (isSelect(el)) return Array.from(el.selectedOptions, (option) => option.label).join(" ");
+  if (isInput(el) || isTextArea(el)) {
+    if (!TEXT_ROLES.has(role) && role !== "slider") return null;
+    return isSensitiveField(el, false) ? "" : el.value;
+  }
+  if (role === "slider" || role === "spinbutton" || role === "progressbar" || role === "meter" || role === "scrollbar") {
+    return attr(el, "aria-valuetext") ?? attr(el, "aria-valuenow") ?? "";
+  }
+  if (role === "textbox" && isEditableHost(el)) return null;
+  return null;
+}
+
+function nativeName(el: Element, walk: Walk): string {
+  const tag = tagOf(el);
+  if (tag === "input") {
+    const input = el as HTMLInputElement;
+    switch (input.type) {
+      case "submit":
+      case "reset":
+      case "button": {
+        const labels = byLabels(el, walk);
+        if (labels !== "") return labels;
+        if (has(el, "value")) return input.value;
+        return input.type === "submit" ? "Submit" : input.type === "reset" ? "Reset" : "";
+      }
+      case "image":
+        return byLabels(el, walk) || (attr(el, "alt") ?? "") || (attr(el, "title") ?? "") || "Submit";
+      default:
+        return byLabels(el, walk);
+    }
+  }
+  switch (tag) {
+    case "textarea":
+    case "select":
+    case "button":
+    case "meter":
+    case "output":
+    case "progress":
+      return byLabels(el, walk);
+    case "img":
+    case "area":
+      return attr(el, "alt") ?? "";
+    case "fieldset":
+      return childName(el, "legend", walk);
+    case "figure":
+      return childName(el, "figcaption", walk);
+    case "table":
+      return childName(el, "caption", walk);
+    case "svg": {
+      const title = query(el, "title");
+      return title === null ? "" : (textContent(title) ?? "");
+    }
+    case "optgroup":
+    case "option":
+      return attr(el, "label") ?? "";
+    default:
+      return "";
+  }
+}
+
+function byLabels(el: Element, walk: Walk): string {
+  if (walk.nested && !walk.referenced) return "";
+  const parts: string[] = [];
+  for (const label of labelsOf(el).slice(0, 16)) {
+    parts.push(compute(label, { visited: new Set([el]), referenced: true, hiddenRoot: true, nested: true }));
+  }
+  return collapse(parts.join(" "));
+}
+
+function childName(el: Element, tag: string, walk: Walk): string {
+  const children = Array.from(Element.prototype.querySelectorAll.call(el, tag)).filter(
+    (child) => closest(child, (node) => node === el || tagOf(node) === tagOf(el)) === el,
+  );
+  const child = children[0];
+  return child === undefined ? "" : collapse(compute(child, { ...walk, nested: true }));
+}
+
+function fromContent(el: Element, walk: Walk): string {
+  let text = "";
+  const inner: Walk = { ...walk, nested: true };
+  eachChild(el, (node) => {
+    if (text.length > MAX_RAW) return;
+    if (nodeType(node) === 3) {
+      text += data(node);
+    } else if (isElement(node)) {
+      if (tagOf(node) === "br") {
+        text += " ";
+        return;
+      }
+      const part = compute(node, inner);
+      if (part === "") return;
+      text += joinsTight(text, part) && breaksText(node) ? ` ${part} ` : part;
+      if (!/\s$/.test(text) && breaksText(node)) text += " ";
+    }
+  });
+  return text;
+}
+
+const joinsTight = (left: string, right: string): boolean => left !== "" && !/\s$/.test(left) && !/^\s/.test(right);
+
+function fallback(el: Element, role: string): string {
+  const placeholder = TEXT_ROLES.has(role) ? (attr(el, "placeholder") ?? attr(el, "aria-placeholder") ?? "") : "";
+  const title = attr(el, "title") ?? "";
+  return collapse(placeholder) !== "" ? placeholder : title;
+}
+
+// ---------------------------------------------------------------- sensitive fields
+
+/** Fields once seen as passwords stay sensitive when the page shows them as text. */
+const once = new WeakSet<Element>();
+const TEXTUAL = new Set(["input", "textarea", "select"]);
+
+/** Whether the field's value must stay in the page. `byName: false` leaves the accessible name out (no recursion). */
+export function isSensitiveField(el: Element, byName = true): boolean {
+  const tag = tagOf(el);
+  if (!TEXTUAL.has(tag) && !isEditableHost(el) && !TEXT_ROLES.has(roleOf(el))) return false;
+  if (once.has(el)) return true;
+  const type = isInput(el) ? el.type : "";
+  const facts = {
+    tag,
+    type,
+    autocomplete: attr(el, "autocomplete") ?? "",
+    identifiers: [attr(el, "name") ?? "", attr(el, "id") ?? ""],
+    labels: [attr(el, "placeholder") ?? "", attr(el, "title") ?? "", attr(el, "aria-label") ?? "", byName ? nameOf(el) : ""],
+    masked: (tag === "input" || tag === "textarea") && isMasked(el),
+  };
+  const found = isSensitive(facts);
+  if (found && (type === "password" || facts.masked)) once.add(el);
+  return found;
+}
+
+function isMasked(el: Element): boolean {
+  const security = styleOf(el).getPropertyValue("-webkit-text-security");
+  return security !== "" && security !== "none";
+}

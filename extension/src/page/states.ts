@@ -1,0 +1,99 @@
+/**
+ * States of an element as words a reader understands, and the value of a field that is not sensitive.
+ *
+ * Pure reads of the DOM. Never gives the value, or the length of the value, of a sensitive field (design 5).
+ */
+
+import { attr, collapse, deepActive, has, isInput, isSelect, isTextArea, matches, tagOf, textContent } from "./dom";
+import { isSensitiveField } from "./names";
+import { hiddenControl, isDisabled, isEditableHost, TEXT_ROLES } from "./roles";
+
+const MAX_VALUE = 80; // characters of a value in a line: enough to recognise it
+const MAX_OPTIONS = 12; // of a native select, shown with it; `select` accepts any other as well
+const MAX_OPTION = 40; // characters of one of them
+
+/** true, false, "mixed", or null: not checkable. */
+export function checkedOf(el: Element): boolean | "mixed" | null {
+  const input = isInput(el) ? el : hiddenControl(el);
+  if (input !== null && (input.type === "checkbox" || input.type === "radio")) {
+    return input.indeterminate ? "mixed" : input.checked;
+  }
+  const given = attr(el, "aria-checked");
+  return given === "true" ? true : given === "mixed" ? "mixed" : given === "false" ? false : null;
+}
+
+/** States that belong to the structure of the page: everything but focus and values. */
+export function stateWords(el: Element, role: string): string[] {
+  const out: string[] = [];
+  const checked = checkedOf(el);
+  if (checked === true) out.push("checked");
+  if (checked === "mixed") out.push("mixed");
+  if (attr(el, "aria-selected") === "true") out.push("selected");
+  const expanded = attr(el, "aria-expanded");
+  if (expanded === "true") out.push("expanded");
+  else if (expanded === "false") out.push("collapsed");
+  else if (tagOf(el) === "summary") out.push(has(el.parentElement ?? el, "open") ? "expanded" : "collapsed");
+  const pressed = attr(el, "aria-pressed");
+  if (pressed === "true") out.push("pressed");
+  if (isDisabled(el)) out.push("disabled");
+  if (TEXT_ROLES.has(role) && (has(el, "readonly") || attr(el, "aria-readonly") === "true")) out.push("readonly");
+  const invalid = attr(el, "aria-invalid");
+  if ((invalid !== null && invalid !== "false" && invalid !== "") || matches(el, ":user-invalid")) out.push("invalid");
+  const current = attr(el, "aria-current");
+  if (current !== null && current !== "false" && current !== "") out.push("current");
+  if (has(el, "required") || attr(el, "aria-required") === "true") out.push("required");
+  return out;
+}
+
+/** The text a field holds; null: not a field with text. Callers must have asked `isSensitiveField`. */
+export function valueOf(el: Element): string | null {
+  if (isSelect(el)) return Array.from(el.selectedOptions, (option) => option.label).join(", ");
+  if (isTextArea(el)) return el.value;
+  if (isInput(el)) {
+    switch (el.type) {
+      case "button":
+      case "checkbox":
+      case "file":
+      case "hidden":
+      case "image":
+      case "radio":
+      case "reset":
+      case "submit":
+        return null;
+      default:
+        return el.value;
+    }
+  }
+  if (isEditableHost(el)) return (el as HTMLElement).innerText ?? textContent(el) ?? "";
+  return null;
+}
+
+/** Everything after the name: states, value, focus. */
+export function describeState(el: Element, role: string): string {
+  const words = stateWords(el, role);
+  if (isSensitiveField(el)) {
+    const value = valueOf(el);
+    words.push("sensitive", value === null || value === "" ? "empty" : "filled");
+  } else {
+    const value = valueOf(el) ?? (TEXT_ROLES.has(role) ? attr(el, "aria-valuetext") : null);
+    if (value !== null && value !== "") words.push(`=${JSON.stringify(shorten(collapse(value), MAX_VALUE))}`);
+    if (value === null && (role === "slider" || role === "spinbutton" || role === "progressbar" || role === "meter")) {
+      const now = attr(el, "aria-valuetext") ?? attr(el, "aria-valuenow") ?? attr(el, "value");
+      if (now !== null) words.push(`=${JSON.stringify(shorten(now, MAX_VALUE))}`);
+    }
+    if (isSelect(el)) words.push(optionList(el));
+  }
+  if (deepActive() === el && tagOf(el) !== "body") words.push("focused");
+  return words.length === 0 ? "" : ` ${words.join(" ")}`;
+}
+
+function optionList(el: HTMLSelectElement): string {
+  const labels: string[] = [];
+  for (let i = 0; i < Math.min(el.length, MAX_OPTIONS); i++) {
+    labels.push(JSON.stringify(shorten(collapse(el.item(i)?.label ?? ""), MAX_OPTION)));
+  }
+  const more = el.length - labels.length;
+  return `options ${labels.join(",")}${more > 0 ? `,… ${more} more` : ""}`;
+}
+
+export const shorten = (text: string, max: number): string => (text.length <= max ? text : `${text.slice(0, max - 1)}…`);
