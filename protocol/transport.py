@@ -41,6 +41,7 @@ from .transport_base import (
     new_context,
     new_dealer,
     new_router,
+    release_memory,
 )
 
 __all__ = [
@@ -56,6 +57,9 @@ DRAIN: Final = 64  # messages (or events) a turn: bounds how long other callback
 # Messages read before a DISCONNECTED is reported: a peer's last words, up to the high-water mark, share the
 # queue with those of the other peers.
 LAST_WORDS: Final = 256
+# When to return the memory of a closed server link to the kernel: libzmq's threads free it in milliseconds, or
+# later on a busy machine.
+RELEASE_S: Final = (0.05, 0.5)
 _SERVER: Final = b""  # a dealer's peer has no routing id
 
 OnMessage = Callable[[Peer, bytes], None]
@@ -257,8 +261,13 @@ class ServerLink(_Link):
             self._messages.poke()
 
     def close(self) -> None:
-        """End the link now and remove its socket file."""
+        """End the link now, remove its socket file, and soon give the memory its peers had filled to the kernel."""
+        if self.closed:
+            return
         super().close()
+        if not self._loop.is_closed():
+            for delay in RELEASE_S:
+                self._loop.call_later(delay, release_memory)
         with contextlib.suppress(OSError):  # libzmq's thread may have removed it first, or the folder is gone
             os.unlink(self.path)
 
@@ -293,6 +302,7 @@ class ClientLink(_Link):
         super().__init__(context, sock, on_message, on_event, expected, max_receive, max_send)
         self._reconnect = reconnect
         self._ready = False
+        self._ended = False
         self._waiters: set[asyncio.Future[None]] = set()
 
     @property
@@ -325,10 +335,11 @@ class ClientLink(_Link):
         if self._closed:
             raise closed_error()
         check_sendable(data, self._max_send)
+        if not self._ready and not self._reconnect:  # it would be queued, perhaps for ever
+            raise PeerUnreachable("the peer is not connected")
         try:
             self._sock.send(data, zmq.NOBLOCK)
         except zmq.Again:
-            # An event not yet reported decides which it was, and is reported in its own turn.
             if self._ready:
                 raise Backpressure("the peer reads too slowly, or just went away") from None
             raise PeerUnreachable("the peer is not connected") from None
@@ -344,9 +355,11 @@ class ClientLink(_Link):
         match event.kind:
             case LinkEventKind.READY:
                 self._ready = True
+                self._ended = False
                 self._wake(None)
             case LinkEventKind.DISCONNECTED | LinkEventKind.CONNECT_FAILED | LinkEventKind.HANDSHAKE_FAILED:
                 self._ready = False
+                self._ended = True
                 if not self._reconnect:
                     self._wake(PeerUnreachable("the peer is not there"))
             case _:
@@ -368,6 +381,8 @@ class ClientLink(_Link):
             frame = self._sock.recv(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return False
+        if not self._ready and not self._ended:  # the READY event comes by another way and may be later
+            self._ready = True
         self._part(_SERVER, frame)
         return True
 
@@ -471,6 +486,7 @@ class Links:
             link.close()
         self._links.clear()
         self._context.term()
+        release_memory()
 
     def _add(self, link: ServerLink | ClientLink) -> None:
         self._links = [other for other in self._links if not other.closed]

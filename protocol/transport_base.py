@@ -8,7 +8,7 @@ What ZeroMQ cannot do, and who must (facts/ipc 1.4): delivery is at most once (`
 messages (`credit`); an I/O thread answers heartbeats of a hung process (`liveness`); and a peer that sends
 endless unfinished multipart frames grows the reader's memory in spite of MAXMSGSIZE and the marks, with nothing
 delivered here. Hence only memory-capped, restartable processes read hostile peers, the supervisor watches their
-memory, and `close` of a link frees what its peers have piled up.
+memory, and `close` of a link frees what its peers have piled up (and `release_memory` returns it to the kernel).
 
 Imports no asyncio (a worker saves 25 ms). Reads no frame content, knows no frame type, decides no policy:
 faults are reported, and the owner ends the link and the process behind it.
@@ -16,6 +16,7 @@ faults are reported, and the owner ends the link and the process behind it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
 import struct
@@ -32,6 +33,7 @@ DEFAULT_HIGH_WATER: Final = 64  # messages each way; the last resort behind the 
 DEFAULT_HANDSHAKE_MS: Final = 2_000  # a peer that connects and says nothing is cut off after this
 RECONNECT_MS: Final = 100  # first retry of a link that may reconnect
 RECONNECT_MAX_MS: Final = 2_000  # retries slow down to this
+NEVER_MS: Final = 2**30  # 12 days: the "no reconnect" that keeps last words (see `new_dealer`)
 # A frame over the bound by up to this many bytes still arrives, so that its sender is known by pid and named
 # OVERSIZE; beyond it libzmq drops the connection and only DISCONNECTED is seen.
 OVERSIZE_SLACK: Final = 1024
@@ -198,6 +200,14 @@ class Monitor:
         self.socket.close(0)
 
 
+def release_memory() -> None:
+    """Give freed memory back to the kernel. glibc keeps it otherwise (tried: all of a 32 MiB flood after the close
+    of its link), and the memory cap counts it. Another C library may not know the call and need not."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def new_context(io_threads: int) -> zmq.Context[zmq.Socket[bytes]]:
     """A context of its own (never the global one): a child that forked before has no share in it."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
@@ -232,11 +242,17 @@ def new_dealer(
     *,
     reconnect: bool,
 ) -> zmq.Socket[bytes]:
-    """A DEALER that queues nothing for a peer that is not there. Not yet connected."""
+    """A DEALER, not yet connected. Its owner sends nothing before READY and nothing after the end.
+
+    With RECONNECT_IVL=-1, or with IMMEDIATE, libzmq drops what had arrived and was not yet read when the
+    connection ends (tried: all of 20 messages). So a link with one connection keeps IMMEDIATE off and merely puts
+    its reconnect off for ever. A link that does reconnect takes IMMEDIATE and its price: a frame queued for the
+    old peer must not reach the new one.
+    """
     sock = context.socket(zmq.DEALER)
     _bounded(sock, max_receive, high_water, handshake_ms)
-    sock.setsockopt(zmq.IMMEDIATE, 1)
-    sock.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if reconnect else -1)
+    sock.setsockopt(zmq.IMMEDIATE, 1 if reconnect else 0)
+    sock.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if reconnect else NEVER_MS)
     sock.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS if reconnect else 0)
     return sock
 

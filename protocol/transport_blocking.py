@@ -2,7 +2,9 @@
 
 Invariants: every wait has a deadline; a lost connection is final (no reconnect) and every later call says so;
 a message over the bound or of several parts ends the link, as the peer broke the protocol; no thread of ours.
-Imports no asyncio. After the worker's seal nothing here opens a file or a socket: connect, `wait_ready`, then
+A frame
+handed to `send` is written by libzmq's thread a moment later: who exits at once takes its last frames along, so
+wait for the peer's answer first. Imports no asyncio. After the worker's seal nothing here opens a file or a socket: connect, `wait_ready`, then
 seal. What this does not do: see `transport_base`; who the server is can't be checked from inside a pid namespace
 (an outer pid reads as 0), so the private folder is what vouches for it.
 """
@@ -79,17 +81,26 @@ class BlockingLink:
         check_sendable(data, self._max_send)
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
-            try:
-                self._sock.send(data, zmq.NOBLOCK)
-                return
-            except zmq.Again:
-                self._observe()
-            left = deadline - time.monotonic()
+            self._observe()
             if self._lost:
                 raise PeerUnreachable("the peer has closed the connection")
+            if self._ready:  # before that it would be queued, perhaps for ever
+                try:
+                    self._sock.send(data, zmq.NOBLOCK)
+                    return
+                except zmq.Again:
+                    pass  # no room: wait for it
+            left = deadline - time.monotonic()
             if left <= 0:
-                raise Backpressure("the peer reads too slowly")
-            zmq.zmq_poll([(self._sock, zmq.POLLOUT), (self._monitor.socket, zmq.POLLIN)], _milliseconds(left))
+                raise (
+                    Backpressure("the peer reads too slowly")
+                    if self._ready
+                    else PeerUnreachable("not connected")
+                )
+            waits = [(self._monitor.socket, zmq.POLLIN)]
+            if self._ready:
+                waits.append((self._sock, zmq.POLLOUT))
+            zmq.zmq_poll(waits, _milliseconds(left))
 
     def take(self) -> bytes | None:
         """The next message, or None if there is none now. PeerViolation ends the link; PeerUnreachable: it is

@@ -15,10 +15,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvloop
-from browsercell.protocol.transport import LinkEvent, LinkEventKind, Peer
+from browsercell.protocol.transport import LinkEvent, LinkEventKind, Links, Peer
 
 LOOPS = ("asyncio", "uvloop")
 WAIT_S = 10.0  # far above any honest wait here; a test that needs it has failed
+
+
+_made: list[Links] = []
+
+
+def new_links() -> Links:
+    """Links that `run` closes, also when the test fails: a forgotten context would hang the interpreter's exit."""
+    links = Links()
+    _made.append(links)
+    return links
 
 
 def run(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -32,7 +42,11 @@ def run(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
                 context.get("exception") or RuntimeError(context["message"])
             )
         )
-        await main()
+        try:
+            await main()
+        finally:
+            while _made:
+                _made.pop().close()
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(guarded())
