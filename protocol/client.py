@@ -137,6 +137,11 @@ class Client:
             self._own.close()
 
     @property
+    def runtime_folder(self) -> str:
+        """Where the supervisor of this client listens."""
+        return self._folder
+
+    @property
     def supervisor_pid(self) -> int | None:
         """Pid of the supervisor this client started, None if it found one running."""
         return None if self._own is None else self._own.pid

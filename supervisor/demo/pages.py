@@ -278,11 +278,15 @@ def hostile(visitor: Visitor) -> str:
     return _document("How the shop began", body, visitor)
 
 
-def marker(title: str, text: str) -> str:
-    """A page whose only text is `text`, with no frame around it; the title is a token as well."""
+def marker(title: str, text: str, *, held: bool = False) -> str:
+    """A page whose only text is `text`, with no frame around it; the title is a token as well.
+
+    A `held` one shows "Released" once the shop is released: a page command that waits for it runs until then.
+    """
+    script = '<script src="/static/hold.js" defer></script>' if held else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_e(title)}</title>'
-        f'<link rel="icon" href="/static/icon.svg"></head><body><main><p>{_e(text)}</p></main></body></html>'
+        f'<link rel="icon" href="/static/icon.svg">{script}</head><body><main><p>{_e(text)}</p></main></body></html>'
     )
 
 

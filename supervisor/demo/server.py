@@ -36,6 +36,7 @@ _SITE: Final = Path(__file__).parent / "site"
 _STATIC: Final = {
     "shop.css": "text/css; charset=utf-8",
     "live.js": "text/javascript; charset=utf-8",
+    "hold.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 TABLE_ROWS: Final = 50  # rows of the price table
@@ -47,6 +48,7 @@ _LIVE_BOOKS: Final = 8  # items of the live list
 _MAX_BODY: Final = 16 * 1024  # bytes of a form; the longest real one is under 300
 _MAX_FIELDS: Final = 10  # fields of a form or query; the longest real one has 2
 _MAX_NAME: Final = 64  # characters of a user name, as the form says
+_HOLD_S: Final = 60.0  # a held page is let go after this long in any case
 _IDLE_S: Final = 10.0  # a connection that says nothing for this long is closed
 
 # Scripts and styles only from this server, frames and plugins not at all.
@@ -297,7 +299,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         title, *tokens = self.shop.marker_tokens(int(text))
         self.shop.count(marker_pages=1)
-        self._page(pages.marker(title, " ".join(tokens)))
+        self._page(pages.marker(title, " ".join(tokens), held=self.query.get("hold") == "1"))
+
+    def _held(self) -> None:
+        """Answers when the shop is released, at the latest after `_HOLD_S`."""
+        self._json({"released": self.shop.wait_for_release(_HOLD_S)})
 
     def _counts(self) -> None:
         self._json({**asdict(self.shop.counts), "reserved": self.shop.reservations()})
@@ -365,6 +371,7 @@ _GET: Final[dict[str, Callable[[_Handler], None]]] = {
     "/hostile": _Handler._hostile,
     "/trap": _Handler._trap,
     "/marker": _Handler._marker,
+    "/held": _Handler._held,
     "/counts": _Handler._counts,
 }
 _POST: Final[dict[str, Callable[[_Handler], None]]] = {

@@ -70,6 +70,7 @@ class Shop:
         self._reservations: dict[int, int] = {}
         self._sessions: dict[str, Session] = {}
         self._tokens: list[str] = []
+        self._released = threading.Event()
 
     # ------------------------------------------------------------ truth
 
@@ -94,6 +95,14 @@ class Shop:
             while len(self._tokens) < count + 1:
                 self._tokens.extend(_fresh_tokens(count + 1 - len(self._tokens)))
             return tuple(self._tokens[: count + 1])
+
+    def release(self) -> None:
+        """Let every page that is held (`/marker?hold=1`) say so: its visitor waits for the text "Released"."""
+        self._released.set()
+
+    def wait_for_release(self, seconds: float) -> bool:
+        """Block until `release` or for `seconds`; whether it was released."""
+        return self._released.wait(seconds)
 
     # ------------------------------------------------------------ changes
 

@@ -444,3 +444,15 @@ def test_as_a_process_it_prints_its_address_and_ends_with_its_input() -> None:
         one.close()
         out, err = process.communicate(timeout=10)
         assert (process.returncode, out, err) == (0, b"", b"")
+
+
+def test_a_held_page_waits_for_its_release() -> None:
+    with Bookshop() as shop:
+        one = Visitor(shop.url)
+        assert "hold.js" in one.get("/marker?n=100&hold=1").text
+        assert "hold.js" not in one.get("/marker?n=100").text
+        assert not shop.wait_for_release(0.01)
+        shop.release()
+        assert one.get("/held").text == '{"released": true}'
+        assert one.get("/static/hold.js").status == 200
+        one.close()
