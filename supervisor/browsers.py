@@ -82,10 +82,13 @@ class Browsers:
         if browser.child is not None:
             spawn.kill(browser.child.pidfd)
 
-    async def close(self) -> None:
-        """End all and wait until nothing is left of them."""
+    def end_all(self) -> None:
         for task in tuple(self.browsers):
             self.end(task)
+
+    async def close(self) -> None:
+        """End all and wait until nothing is left of them."""
+        self.end_all()
         while self._jobs:
             await asyncio.wait(tuple(self._jobs), timeout=_SESSION_WAIT)
 

@@ -159,9 +159,6 @@ class TaskMachine:
             effects.append(self._report())
         return effects
 
-    def assignment_steps(self) -> int:
-        return self.plan.budget.steps
-
     # --- forwards
 
     def _start(self, _event: Start, now: float) -> list[Effect]:

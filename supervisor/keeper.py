@@ -174,7 +174,12 @@ class Keeper:
         elif isinstance(frame, WorkerForgotten):
             self._feed(worker, Input(Event.FORGOTTEN, side=side, unsettled=frame.unsettled))
         else:
-            log.warning("worker %s (task %s): %s", worker.id, worker.task or "-", frame.kind.value)
+            ending = worker.machine.state in (
+                State.ENDING,
+                State.FORGETTING,
+            )  # then its links break, as they must
+            level = logging.DEBUG if ending else logging.WARNING
+            log.log(level, "worker %s (task %s): %s", worker.id, worker.task or "-", frame.kind.value)
             if worker.task:
                 self._hooks.fault(worker.task, frame.kind)
             self._feed(worker, Input(Event.END, reason=Reason.FAULT))

@@ -81,8 +81,8 @@ def status(facts: Facts) -> dict[str, Any]:
     }
 
 
-def extension_status(facts: Facts, *, prepared: bool, version: str) -> dict[str, Any]:
-    """Content of `browser_extension_status`. `prepared`: a built extension is at hand; `version` of it ("" if unknown)."""
+def extension_status(facts: Facts, *, prepared: bool) -> dict[str, Any]:
+    """Content of `browser_extension_status`. `prepared`: a built extension is at hand."""
     users = [] if facts.extension is None else [one for one in facts.extension.extensions if not one.private]
     refused = 0 if facts.extension is None else facts.extension.refused
     if users:
@@ -97,7 +97,6 @@ def extension_status(facts: Facts, *, prepared: bool, version: str) -> dict[str,
         )
     return {
         "prepared": prepared,
-        "version": version,
         "connected": [
             {"id": one.extension_id, "version": one.version, "connectedMs": one.connected_ms} for one in users
         ],

@@ -265,4 +265,5 @@ class Finish:
     result: BrowserDelegateResult
 
 
+Event = Any  # one of EVENTS
 Effect = Any  # one of the dataclasses above; a Union of 15 says no more and costs a page

@@ -24,7 +24,13 @@ from browsercell.protocol.codec import Decoder, encode
 from browsercell.protocol.control import ControlLink, adopt
 from browsercell.protocol.errors import BlockerCode
 from browsercell.protocol.links import Link, frame_types
-from browsercell.protocol.results import ArtifactKind, BrowserDelegateResult, ResolvedArtifact, SideEffects, Status
+from browsercell.protocol.results import (
+    ArtifactKind,
+    BrowserDelegateResult,
+    ResolvedArtifact,
+    SideEffects,
+    Status,
+)
 
 CONTENT = b"name,price\ntea,3\n"
 ARTIFACT = ResolvedArtifact(
@@ -92,6 +98,7 @@ class Model(Fake):
         self.send(f.WorkerGreeted(worker))
 
     def special(self, frame: Any, fds: list[int]) -> None:
+        assert not fds
         if isinstance(frame, f.ConfigureModel):
             self.send(f.ModelReady())
             return
