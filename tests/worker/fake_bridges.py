@@ -53,10 +53,11 @@ def nothing(_frame: Frame) -> Sequence[Frame]:
 class FakeBridges:
     """Both bridges of one worker. `page` and `model` are the scripts of the assigned phase.
 
-    `heard` holds every frame in order of arrival; `events` the links' events.
+    `same_uid`: the worker keeps our uid although we are root (it runs inside this process). `heard` holds every frame in order of arrival; `events` the links' events.
     """
 
-    def __init__(self, page: Script = nothing, model: Script = nothing) -> None:
+    def __init__(self, page: Script = nothing, model: Script = nothing, *, same_uid: bool = False) -> None:
+        self.uid = -1 if same_uid or os.geteuid() != 0 else WORKER_UID
         self.page_script = page
         self.model_script = model
         self.heard: list[Frame] = []
@@ -72,7 +73,6 @@ class FakeBridges:
         self.place.chmod(0o711)
         self.folder = self.place / "w"
         self.folder.mkdir(mode=0o700)
-        self.uid = WORKER_UID if os.geteuid() == 0 else -1
         if self.uid != -1:
             os.chown(self.folder, self.uid, self.uid)
         self.links = Links()

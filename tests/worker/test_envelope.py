@@ -14,7 +14,20 @@ OPENING = f"{OPEN}untrusted page data {BOUNDARY}{CLOSE}"
 CLOSING = f"{OPEN}end of untrusted page data {BOUNDARY}{CLOSE}"
 
 PIECES = st.sampled_from(
-    [OPENING, CLOSING, OPEN, CLOSE, BOUNDARY, BOUNDARY[:16], BOUNDARY[16:], BOUNDARY.upper(), "\n", "end of", "[…]", "\x00"]
+    [
+        OPENING,
+        CLOSING,
+        OPEN,
+        CLOSE,
+        BOUNDARY,
+        BOUNDARY[:16],
+        BOUNDARY[16:],
+        BOUNDARY.upper(),
+        "\n",
+        "end of",
+        "[…]",
+        "\x00",
+    ]
 )
 HOSTILE = st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=20).map("".join)
 
@@ -42,7 +55,7 @@ def test_no_other_character_normalises_to_a_bracket_of_the_envelope() -> None:
             character = chr(code)
             if character in (OPEN, CLOSE) or 0xD800 <= code < 0xE000:
                 continue
-            normal = unicodedata.normalize(form, character)  # type: ignore[arg-type]
+            normal = unicodedata.normalize(form, character)
             assert OPEN not in normal
             assert CLOSE not in normal
 
@@ -59,7 +72,13 @@ def test_invisible_instructions_and_control_characters_are_dropped() -> None:
     assert neutralise(f"a{hidden}b\x1b[2Jc\x00\x9f", BOUNDARY) == "ab[2Jc"
 
 
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters=[OPEN, CLOSE], max_codepoint=0xDFFFF)))
+@given(
+    st.text(
+        st.characters(
+            exclude_categories=["Cc", "Cs"], exclude_characters=[OPEN, CLOSE], max_codepoint=0xDFFFF
+        )
+    )
+)
 def test_ordinary_text_is_unchanged(text: str) -> None:
     assert neutralise(text, "f" * 32) == text or "f" * 32 in text.lower()
 

@@ -45,10 +45,14 @@ from browsercell.worker.loop import (
     State,
     Transmit,
 )
+
 from tests.worker.builders import BOUNDARY, assignment, bad, chat_call, inference, ok
 
 REPORT = SealReport(SandboxLevel.SEALED, ())
-STEPS = [{"tool": "browser_page_navigate", "args": {"url": "https://a.example/"}}, {"finish": {"status": "completed", "summary": "Done"}}]
+STEPS = [
+    {"tool": "browser_page_navigate", "args": {"url": "https://a.example/"}},
+    {"finish": {"status": "completed", "summary": "Done"}},
+]
 DECODERS: dict[Side, Decoder[Frame]] = {
     Side.PAGE: Decoder(frame_types(Link.WORKER_TO_BRIDGE), L.MAX_WORKER_TO_BRIDGE),
     Side.MODEL: Decoder(frame_types(Link.WORKER_TO_MODEL), L.MAX_WORKER_TO_MODEL),
@@ -122,7 +126,11 @@ class Run:
 
 def sent(effects: list[Effect]) -> list[tuple[Side, Frame]]:
     assert all(isinstance(effect, Transmit) for effect in effects)
-    return [(effect.side, DECODERS[effect.side].decode(effect.data)) for effect in effects if isinstance(effect, Transmit)]
+    return [
+        (effect.side, DECODERS[effect.side].decode(effect.data))
+        for effect in effects
+        if isinstance(effect, Transmit)
+    ]
 
 
 def ended(effects: list[Effect], status: Exit) -> None:
@@ -219,7 +227,9 @@ def test_a_bridge_that_breaks_a_rule_ends_the_worker(state: str, side: Side, fra
     assert run.loop.state is State.OVER
 
 
-@pytest.mark.parametrize("data", [b"", b"\x01", b"\x02\x81", b"\x01\xc1", b"\x01" + b"\x00" * L.MAX_BRIDGE_TO_WORKER])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x01", b"\x02\x81", b"\x01\xc1", b"\x01" + b"\x00" * L.MAX_BRIDGE_TO_WORKER]
+)
 def test_bytes_that_are_no_frame_end_the_worker(data: bytes) -> None:
     ended(Run().spare().raw(Side.PAGE, data), Exit.VIOLATION)
 
@@ -243,7 +253,13 @@ def test_an_unbuildable_request_ends_the_worker() -> None:
 @pytest.mark.parametrize("side", list(Side))
 @pytest.mark.parametrize(
     ("state", "status"),
-    [("greeting", Exit.UNREACHABLE), ("greeted", Exit.LINK_LOST), ("spare", Exit.LINK_LOST), ("thinking", Exit.LINK_LOST), ("stranded", Exit.LINK_LOST)],
+    [
+        ("greeting", Exit.UNREACHABLE),
+        ("greeted", Exit.LINK_LOST),
+        ("spare", Exit.LINK_LOST),
+        ("thinking", Exit.LINK_LOST),
+        ("stranded", Exit.LINK_LOST),
+    ],
 )
 def test_a_lost_link_ends_the_worker(side: Side, state: str, status: Exit) -> None:
     run = Run() if state == "greeting" else getattr(Run(), state)()
@@ -355,7 +371,9 @@ class Wrong:
 
 
 @pytest.mark.parametrize("state", [State.GREETING, State.SPARE])
-def test_a_handler_that_gets_the_wrong_frame_ends_the_worker(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_gets_the_wrong_frame_ends_the_worker(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from browsercell.worker import loop as module
 
     for handler in Wrong.HANDLERS:
@@ -366,7 +384,9 @@ def test_a_handler_that_gets_the_wrong_frame_ends_the_worker(state: State, monke
         ended(event, Exit.VIOLATION)
 
 
-def test_an_event_for_a_planner_before_the_assignment_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_for_a_planner_before_the_assignment_ends_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from browsercell.worker import loop as module
 
     run = Run()

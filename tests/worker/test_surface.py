@@ -5,7 +5,15 @@ from __future__ import annotations
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import encode
 from browsercell.protocol.errors import ToolErrorCode
-from browsercell.protocol.frames import ChatRole, Infer, LedgerEntry, ToolResult, WantedDeliverable
+from browsercell.protocol.frames import (
+    Assignment,
+    ChatMessage,
+    ChatRole,
+    Infer,
+    LedgerEntry,
+    ToolResult,
+    WantedDeliverable,
+)
 from browsercell.protocol.results import ArtifactKind
 from browsercell.worker.envelope import CLOSE, OPEN
 from browsercell.worker.ledger import EXPIRED, SHOWN, Ledger
@@ -18,12 +26,26 @@ from browsercell.worker.surface import (
     build,
     task_text,
 )
+
 from tests.worker.builders import BOUNDARY, assignment, bad, chat_call, ok
 
 
-def surface(last: LastStep | None = None, ledger: Ledger | None = None, *, steps: int = 5, calls: int = 9, **fields: object):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def surface(
+    last: LastStep | None = None,
+    ledger: Ledger | None = None,
+    *,
+    steps: int = 5,
+    calls: int = 9,
+    task: Assignment | None = None,
+) -> tuple[ChatMessage, ...]:
+    """A surface of a usual task."""
     return build(
-        assignment(**fields), ledger or Ledger(), last, steps_left=steps, calls_left=calls, boundary=BOUNDARY
+        task or assignment(),
+        ledger or Ledger(),
+        last,
+        steps_left=steps,
+        calls_left=calls,
+        boundary=BOUNDARY,
     )
 
 
@@ -42,7 +64,10 @@ def test_the_first_surface_is_system_and_task() -> None:
 
 
 def test_a_bare_task_has_only_a_goal() -> None:
-    assert task_text(assignment(constraints=(), deliverables=(), start_url=None)) == "Goal:\nFind the price of tea"
+    assert (
+        task_text(assignment(constraints=(), deliverables=(), start_url=None))
+        == "Goal:\nFind the price of tea"
+    )
 
 
 def test_the_last_turn_and_the_last_call_say_so() -> None:
@@ -51,7 +76,10 @@ def test_the_last_turn_and_the_last_call_say_so() -> None:
 
 
 def test_results_of_the_last_step_are_wrapped_and_facts_stand_outside() -> None:
-    calls = (chat_call("browser_page_observe", call_id="a"), chat_call("browser_page_click", {"ref": "e1"}, "b"))
+    calls = (
+        chat_call("browser_page_observe", call_id="a"),
+        chat_call("browser_page_click", {"ref": "e1"}, "b"),
+    )
     failure = bad(
         ToolErrorCode.STALE_REF,
         "words of the bridge",
@@ -68,7 +96,10 @@ def test_results_of_the_last_step_are_wrapped_and_facts_stand_outside() -> None:
     assistant, first, second = messages[2:]
     assert (assistant.role, assistant.content, assistant.tool_calls) == (ChatRole.ASSISTANT, "notes", calls)
     assert (first.role, first.tool_call_id, second.tool_call_id) == (ChatRole.TOOL, "a", "b")
-    opening, closing = f"{OPEN}untrusted page data {BOUNDARY}{CLOSE}", f"{OPEN}end of untrusted page data {BOUNDARY}{CLOSE}"
+    opening, closing = (
+        f"{OPEN}untrusted page data {BOUNDARY}{CLOSE}",
+        f"{OPEN}end of untrusted page data {BOUNDARY}{CLOSE}",
+    )
     assert first.content == f"ok. Artifact: art-aaaa.\n{opening}\npage\n{closing}"
     assert second.content == (
         "failed: stale-ref. It may have had an effect. Trying again may help. Refs are no longer valid. "
@@ -104,7 +135,8 @@ def test_answers_share_a_bound_and_the_newest_are_served_first() -> None:
 
 def test_the_largest_surface_fits_its_frame() -> None:
     calls = tuple(
-        chat_call("browser_page_type", {"ref": "e1", "text": "x" * 7_900}, f"{number:080d}") for number in range(16)
+        chat_call("browser_page_type", {"ref": "e1", "text": "x" * 7_900}, f"{number:080d}")
+        for number in range(16)
     )
     results: tuple[ToolResult, ...] = tuple(ok("\U0001f375" * L.MAX_EXTRACT_CHARS) for _ in calls)
     ledger = Ledger(
@@ -114,10 +146,12 @@ def test_the_largest_surface_fits_its_frame() -> None:
     messages = surface(
         LastStep("\U0001f375" * MAX_NOTES_CHARS, calls, results),
         ledger,
-        goal="\U0001f375" * L.MAX_GOAL_CHARS,
-        constraints=("\U0001f375" * L.MAX_CONSTRAINT_CHARS,) * L.MAX_CONSTRAINTS,
-        start_url="\U0001f375" * L.MAX_URL_CHARS,
-        deliverables=(WantedDeliverable("p" * 64, ArtifactKind.SCREENSHOT),) * 10,
+        task=assignment(
+            goal="\U0001f375" * L.MAX_GOAL_CHARS,
+            constraints=("\U0001f375" * L.MAX_CONSTRAINT_CHARS,) * L.MAX_CONSTRAINTS,
+            start_url="\U0001f375" * L.MAX_URL_CHARS,
+            deliverables=(WantedDeliverable("p" * 64, ArtifactKind.SCREENSHOT),) * 10,
+        ),
     )
     data = encode(Infer(call=1, messages=messages), L.MAX_WORKER_TO_MODEL)
     assert len(data) > MAX_ANSWERS_BYTES
