@@ -1,4 +1,6 @@
-"""Assembles a seccomp filter from rules. Pure: data in, instructions out; no kernel, no ctypes, no policy.
+"""Assembles a seccomp filter from rules.
+
+Pure: data in, instructions out; no kernel, no ctypes, no policy.
 
 A filter is a list of `Rule`s, at most one per call number. The program it becomes:
 

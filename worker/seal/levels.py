@@ -1,4 +1,6 @@
-"""From layers to a level, and from an errno to a reason. Pure: no call is made here.
+"""From layers to a level, and from an errno to a reason.
+
+Pure: no call is made here.
 
 A layer is on, or off with the errno that the host answered. A level sums them up (facts measured per layer: the filter
 alone stops every attempt that is not about resources; the others are what is left if the filter has a hole).

@@ -1,4 +1,6 @@
-"""Numbers of the x86-64 kernel interface: system calls, `prctl` options. Pure data.
+"""Numbers of the x86-64 kernel interface: system calls, `prctl` options.
+
+Pure: data, and one check of what it is told about the machine.
 
 A call number means something else on every other architecture, so importing this module anywhere else raises
 `SandboxError("architecture", "ENOSYS")`: never a seal with a wrong table, never silently none.

@@ -1,4 +1,6 @@
-"""The allow-list of a sealed worker, as data (design 6; x86-64). Pure: builds rules, loads nothing.
+"""The allow-list of a sealed worker, as data (design 6; x86-64).
+
+Pure: builds rules, loads nothing.
 
 Default: EPERM. A worker that has its links may compute, allocate, wait, and read and write what it already holds; it
 may not get anything new by name. Every allowed call is here because the interpreter, libzmq, msgspec or asyncio uses it

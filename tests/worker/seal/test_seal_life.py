@@ -217,6 +217,18 @@ def test_an_unexpected_error_is_a_fault_and_no_degradation() -> None:
     assert alone(script) in ("empty_root ENOENT", "empty_root EPERM")
 
 
+def test_a_filter_that_lets_everything_through_is_a_fault_and_no_level() -> None:
+    script = """
+        from browsercell.worker.seal import bpf, policy
+        policy.program = lambda *_, **__: bpf.assemble([], default=bpf.ALLOW, highest=462)
+        output = os.dup(1)
+        try: report = seal.drop_to_allow_list(fences())
+        except seal.SandboxError as error: os.write(output, error.step.encode())
+        else: os.write(output, report.level.encode())
+    """
+    assert alone(script) in ("canary-open", "canary-socket")  # Landlock may stop the first one
+
+
 def test_landlock_grows_with_its_abi() -> None:
     """What each ABI adds (kernel documentation): truncate from 3, TCP from 4, abstract sockets from 6."""
     script = """
