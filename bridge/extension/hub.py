@@ -36,6 +36,7 @@ from .listener import HOSTS, Listener, ListenerSettings
 from .port import Port
 from .sockets import Connection
 
+NEWS_SECONDS: Final = 0.25  # between two reports of who is connected
 _TOKEN_BYTES: Final = 32  # of a private pairing
 _GRACE_SLACK: Final = 0.05  # seconds; the timer must find the grace over
 _LOG = logging.getLogger(__name__)
@@ -99,6 +100,8 @@ class ExtensionHub:
         self._wires: dict[int, int] = {}  # connection -> seat
         self._private: dict[str, _Private] = {}  # by task
         self._timers: set[asyncio.TimerHandle] = set()
+        self._quiet = False  # `on_extensions` was called within NEWS_SECONDS
+        self._news = False
 
     @property
     def refused(self) -> int:
@@ -237,15 +240,7 @@ class ExtensionHub:
         port = self._ports.get(seat)
         if port is not None:
             port.disconnected(connection)
-        timers = self._timers
-
-        def expire() -> None:
-            timers.discard(timer)
-            if self._listener is not None:
-                self._listener.apply(self.registry.expire(time.monotonic()))
-
-        timer = asyncio.get_running_loop().call_later(GRACE_SECONDS + _GRACE_SLACK, expire)
-        timers.add(timer)
+        self._later(GRACE_SECONDS + _GRACE_SLACK, self._expire_seats)
 
     def seat_lost(self, effect: SeatLost) -> None:
         """A browser is gone for good."""
@@ -265,10 +260,37 @@ class ExtensionHub:
             self._on_event(port, frame)
 
     def changed(self) -> None:
-        """Who is connected, or how many were refused, has changed."""
+        """Who is connected, or how many were refused, has changed.
+
+        Passed on at once, and then once more per NEWS_SECONDS: whoever knocks ten thousand times must not make the
+        bridge send its supervisor ten thousand frames.
+        """
+        if self._quiet:
+            self._news = True
+            return
+        self._quiet = True
+        self._later(NEWS_SECONDS, self._tell_again)
         self._on_extensions()
 
+    def _tell_again(self) -> None:
+        self._quiet = False
+        if self._news:
+            self._news = False
+            self.changed()
+
     # ------------------------------------------------------------------ parts
+
+    def _expire_seats(self) -> None:
+        if self._listener is not None:
+            self._listener.apply(self.registry.expire(time.monotonic()))
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            work()
+
+        timer = asyncio.get_running_loop().call_later(seconds, run)
+        self._timers.add(timer)
 
     def _port_of(self, connection: Connection) -> Port | None:
         seat = self._wires.get(connection.number)
