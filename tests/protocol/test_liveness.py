@@ -92,8 +92,7 @@ def test_stop_and_restart_forget_open_pings() -> None:
     assert live.stop(7.5) == []
     live.start(8.0)
     assert live.start(8.5) == [SendPing(4)]
-    live.tick(9.5)
-    assert live.state is State.SILENT
+    assert live.tick(9.5) == [PeerSilent(1)]
     assert live.start(10.0) == [SendPing(5)]
 
 
