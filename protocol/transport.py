@@ -3,11 +3,7 @@
 `zmq.asyncio` makes a Future a message and costs 1.8 times the latency and three quarters of the throughput
 (facts/ipc 1.1). Here a link calls `on_message` straight from the loop's reader.
 
-The rules of the edge, all in `_Link` (zmq_getsockopt(3), ZMQ_FD): the descriptor becomes readable when the
-socket's state *may* have changed, and once is all; so (1) read until ZMQ_EVENTS says empty, at most `DRAIN` messages a turn, and
-come back by `call_soon` if there may be more; (2) read after every send as well, because a send consumes the
-signal of a message that arrived meanwhile; (3) an exception of the owner's callback never ends the reading;
-(4) while paused, the descriptor is not watched, or a level-triggered loop would spin.
+The rules of the edge are in `transport_edge`.
 
 Invariants: callbacks run in the loop's thread, never inside `send` or the constructor, never after `close`;
 `send` never waits; every message of a server is checked for the kernel's pid and uid before it is delivered.
@@ -43,6 +39,7 @@ from .transport_base import (
     new_router,
     release_memory,
 )
+from .transport_edge import Edge
 
 __all__ = [
     "ClientLink",
@@ -53,7 +50,6 @@ __all__ = [
     "ServerLink",
 ]
 
-DRAIN: Final = 64  # messages (or events) a turn: bounds how long other callbacks of the loop wait
 # Messages read before a DISCONNECTED is reported: a peer's last words, up to the high-water mark, share the
 # queue with those of the other peers.
 LAST_WORDS: Final = 256
@@ -69,61 +65,6 @@ _SERVER: Final = b""  # a dealer's peer has no routing id
 
 OnMessage = Callable[[Peer, bytes], None]
 OnEvent = Callable[[LinkEvent], None]
-
-
-class _Edge:
-    """One ZeroMQ descriptor watched by the loop; `step` reads one item and says whether there was one."""
-
-    __slots__ = ("_draining", "_fd", "_loop", "_scheduled", "_step", "_watching")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: zmq.Socket[bytes], step: Callable[[], bool]
-    ) -> None:
-        self._loop = loop
-        self._fd = int(sock.getsockopt(zmq.FD))
-        self._step = step
-        self._scheduled = False
-        self._draining = False
-        self._watching = False
-
-    @property
-    def watching(self) -> bool:
-        return self._watching
-
-    def watch(self) -> None:
-        """Begin, or go on: what arrived meanwhile gave its signal already, so read at once."""
-        if not self._watching:
-            self._watching = True
-            self._loop.add_reader(self._fd, self._drain)
-            self.poke()
-
-    def unwatch(self) -> None:
-        if self._watching:
-            self._watching = False
-            self._loop.remove_reader(self._fd)
-
-    def poke(self) -> None:
-        """Read in this loop's next turn, whatever the descriptor says. While reading, that is done anyway."""
-        if not self._scheduled and not self._draining:
-            self._scheduled = True
-            self._loop.call_soon(self._poked)
-
-    def _poked(self) -> None:
-        self._scheduled = False
-        self._drain()
-
-    def _drain(self) -> None:
-        exhausted = False
-        self._draining = True
-        try:
-            for _ in range(DRAIN):
-                if not self._watching or not self._step():
-                    exhausted = True
-                    return
-        finally:
-            self._draining = False
-            if not exhausted:  # the budget is used up, or a callback raised: there may be more
-                self.poke()
 
 
 class _Link:
@@ -151,8 +92,8 @@ class _Link:
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._monitor = Monitor(context, sock)
-        self._messages = _Edge(self._loop, sock, self._receive)
-        self._events = _Edge(self._loop, self._monitor.socket, self._observe)
+        self._messages = Edge(self._loop, sock, self._receive)
+        self._events = Edge(self._loop, self._monitor.socket, self._observe)
         self._events.watch()
 
     @property

@@ -13,6 +13,7 @@ import pytest
 from browsercell.protocol.control import MAX_DESCRIPTORS, ControlLink, ControlPair, adopt
 from browsercell.protocol.errors import Backpressure, FrameTooLarge, LocalMisuse, PeerUnreachable
 from browsercell.protocol.limits import MAX_FROM_SUPERVISOR
+
 from tests.protocol.shell import LOOPS, child, open_descriptors, run, until
 
 BOUND = 1000
@@ -410,11 +411,9 @@ def test_adopt_refuses_anything_else() -> None:
 def test_a_child_that_inherits_nothing_sees_nothing() -> None:
     """Both ends are close-on-exec: without pass_fds a child does not hold the link open."""
     parent, child_fd = ControlPair.make()
-    code = "import os, sys; print(sorted(int(n) for n in os.listdir('/proc/self/fd')), flush=True); sys.stdin.read()"
-    with child(code) as process:
+    with child("import sys; print('up', flush=True); sys.stdin.read()") as process:
         assert process.stdout is not None
-        listed = process.stdout.readline().decode()
-        assert str(parent.fileno()) not in listed.strip("[]\n").split(", ")[3:] or child_fd > 20
+        process.stdout.readline()
         os.close(child_fd)
         parent.setblocking(False)
         assert parent.recv(1) == b""

@@ -76,7 +76,7 @@ def serve(
 
 @contextmanager
 def forked(uid: int, work: Callable[[], None]) -> Iterator[int]:
-    """A forked process of another uid that runs `work` when its parent says so by closing nothing: at once.
+    """A forked process of another uid that runs `work`; killed at the end. Fork before any ZeroMQ context exists.
 
     A fork, not an exec: the other user may be unable to read our interpreter. It exits 0 if `work` returned,
     1 on PermissionError, 2 on anything else.
