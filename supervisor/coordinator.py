@@ -167,7 +167,7 @@ class TaskMachine:
         return [SendOpen()]
 
     def _browser_wanted(self, _event: BrowserWanted, _now: float) -> list[Effect]:
-        if self._browser_asked or self.plan.browser is not Browser.PRIVATE:
+        if self._browser_asked or self.plan.browser != Browser.PRIVATE:
             return []
         self._browser_asked = True
         return [SpawnBrowser()]

@@ -159,11 +159,11 @@ def _check_playbook(book: bytes, request: DelegateRequest, budget: Budget) -> Ca
 
 
 def _browser(asked: Browser, machine: Machine) -> Browser | Cause:
-    if asked is Browser.AUTO:
+    if asked == Browser.AUTO:
         asked = Browser.CHROME if machine.extension else Browser.PRIVATE
-    if asked is Browser.CHROME and not machine.extension:
+    if asked == Browser.CHROME and not machine.extension:
         return Cause(BlockerCode.BROWSER_UNAVAILABLE, messages.NO_EXTENSION)
-    if asked is Browser.PRIVATE and not machine.chromium:
+    if asked == Browser.PRIVATE and not machine.chromium:
         return Cause(BlockerCode.BROWSER_UNAVAILABLE, messages.NO_CHROMIUM)
     return asked
 
