@@ -46,7 +46,7 @@ from ..protocol.frames import (
 )
 from ..protocol.links import Gate, Link, Phase, frame_types
 from ..protocol.liveness import Effect as LivenessEffect
-from ..protocol.liveness import Liveness, PeerSilent, SendPing, UnexpectedPong
+from ..protocol.liveness import Liveness, PeerSilent, SendPing
 from ..protocol.results import ResultClaim
 from ..protocol.tools import WORKER_TOOLS
 
@@ -262,10 +262,9 @@ class WorkerLink:
                 return self._alive(self._liveness.pong(frame.nonce, now), now)
             case ToolCall():
                 return self._call(frame, len(data))
-            case Finish():
-                return self._finish(frame, len(data), now)
             case _:  # the decoder knows no other frame
-                raise LocalMisuse("a frame without a handler")
+                assert isinstance(frame, Finish)
+                return self._finish(frame, len(data), now)
 
     def _hello(self, route: bytes, frame: Hello) -> list[Effect]:
         if frame.version != L.WIRE_VERSION:
@@ -319,13 +318,12 @@ class WorkerLink:
     def _alive(self, effects: list[LivenessEffect], now: float) -> list[Effect]:
         out: list[Effect] = []
         for effect in effects:
-            match effect:
-                case SendPing():
-                    out.append(Send(self.route, Ping(effect.sequence)))
-                case PeerSilent():
-                    out += self._cut(now, WorkerFaultKind.SILENT)
-                case UnexpectedPong():
-                    out += self._cut(now, WorkerFaultKind.BAD_FRAME)
+            if isinstance(effect, SendPing):
+                out.append(Send(self.route, Ping(effect.sequence)))
+            elif isinstance(effect, PeerSilent):
+                out += self._cut(now, WorkerFaultKind.SILENT)
+            else:  # a pong that answers no ping of ours
+                out += self._cut(now, WorkerFaultKind.BAD_FRAME)
         return out
 
     def _cut(self, now: float, kind: object) -> list[Effect]:

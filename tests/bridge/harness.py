@@ -155,6 +155,7 @@ class FakeHub:
     async def adopt_private(
         self, task: str, pid: int, commands_fd: int, replies_fd: int, deadline_ms: int
     ) -> BrowserPort:
+        assert deadline_ms > 0
         os.close(commands_fd)
         os.close(replies_fd)
         self.adopted.append((task, pid))

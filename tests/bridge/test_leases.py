@@ -1,0 +1,89 @@
+"""Tab leases: exclusive, named, never reused (bridge/leases.py)."""
+
+from __future__ import annotations
+
+import pytest
+from browsercell.bridge.leases import Lease, Leases, TaskTabs
+from browsercell.protocol import limits as L
+from browsercell.protocol.errors import LocalMisuse
+
+
+def test_the_first_tab_is_active_and_names_count_up() -> None:
+    tabs = TaskTabs("a", Leases())
+    assert tabs.active is None
+    first = tabs.add(11, opened=True, activate=False)
+    second = tabs.add(12, opened=False, activate=False)
+    assert (first, second) == (Lease("t1", 11, True), Lease("t2", 12, False))
+    assert tabs.active == first
+    assert tabs.add(12, opened=True, activate=True) == second  # known: only made active
+    assert tabs.active == second
+    assert (len(tabs), tabs.all(), tabs.get("t1"), tabs.get("t3")) == (2, (first, second), first, None)
+    assert tabs.by_chrome(12) == second
+    assert tabs.by_chrome(13) is None
+
+
+def test_a_closed_tab_s_name_is_never_used_again() -> None:
+    tabs = TaskTabs("a", Leases())
+    tabs.add(11, opened=True, activate=True)
+    tabs.add(12, opened=True, activate=True)
+    tabs.remove("t2")
+    assert tabs.active == Lease("t1", 11, True)
+    tabs.remove("t1")
+    tabs.remove("t1")
+    assert tabs.active is None
+    again = tabs.add(11, opened=True, activate=True)
+    assert again is not None
+    assert again.name == "t3"
+
+
+def test_removing_another_tab_leaves_the_active_one() -> None:
+    tabs = TaskTabs("a", Leases())
+    tabs.add(11, opened=True, activate=True)
+    tabs.add(12, opened=True, activate=True)
+    tabs.remove("t1")
+    assert tabs.active == Lease("t2", 12, True)
+
+
+def test_one_task_a_tab() -> None:
+    leases = Leases()
+    one, two = TaskTabs("one", leases), TaskTabs("two", leases)
+    assert one.add(11, opened=False, activate=True)
+    assert two.add(11, opened=False, activate=True) is None
+    assert leases.owner(11) == "one"
+    leases.give_back(11, "two")  # not its own: nothing happens
+    assert leases.owner(11) == "one"
+    assert one.clear() == (Lease("t1", 11, False),)
+    assert leases.owner(11) == ""
+    assert two.add(11, opened=False, activate=True)
+
+
+def test_a_task_has_a_bound_of_tabs() -> None:
+    tabs = TaskTabs("a", Leases())
+    for chrome in range(L.MAX_TABS_PER_TASK):
+        assert tabs.add(chrome, opened=True, activate=True)
+    assert tabs.full
+    assert tabs.add(99, opened=True, activate=True) is None
+
+
+def test_only_a_leased_tab_becomes_active() -> None:
+    tabs = TaskTabs("a", Leases())
+    tabs.add(11, opened=True, activate=True)
+    tabs.add(12, opened=True, activate=False)
+    tabs.activate("t2")
+    assert tabs.active == Lease("t2", 12, True)
+    with pytest.raises(LocalMisuse):
+        tabs.activate("t9")
+
+
+def test_a_tab_that_chrome_renamed_keeps_its_lease() -> None:
+    leases = Leases()
+    tabs, other = TaskTabs("a", leases), TaskTabs("b", leases)
+    tabs.add(11, opened=True, activate=True)
+    other.add(50, opened=True, activate=True)
+    tabs.replace(99, 100)  # not this task's
+    tabs.replace(11, 21)
+    assert tabs.get("t1") == Lease("t1", 21, True)
+    assert (leases.owner(11), leases.owner(21)) == ("", "a")
+    tabs.replace(21, 50)  # another task has it
+    assert tabs.get("t1") is None
+    assert leases.owner(50) == "b"

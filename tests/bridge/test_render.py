@@ -1,0 +1,65 @@
+"""Rows and text as bytes (bridge/render.py); CSV by RFC 4180."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from browsercell.bridge.render import preview_rows, preview_text, render_rows, render_text, unique_columns
+from browsercell.protocol.frames import Rows
+from browsercell.protocol.tools import ArtifactFormat
+
+ROWS = Rows(
+    ("Title", "", "Title"),
+    (('Ulysses, a "novel"', "12\n13", "x|y"), ("=1+1",), ("a", "b", "c", "d")),
+    3,
+)
+
+
+def test_columns_get_names_of_their_own() -> None:
+    assert unique_columns(ROWS) == ("Title", "column_2", "Title_2", "column_4")
+    assert unique_columns(Rows((), (), 0)) == ()
+    assert unique_columns(Rows(("a", "a_2", "a"), (), 0)) == ("a", "a_2", "a_3")
+
+
+def test_csv_reads_back_as_it_was() -> None:
+    data = render_rows(ROWS, ArtifactFormat.CSV)
+    assert data.startswith(b"Title,column_2,Title_2,column_4\r\n")
+    back = list(csv.reader(io.StringIO(data.decode(), newline="")))
+    assert back[1:] == [
+        ['Ulysses, a "novel"', "12\n13", "x|y", ""],
+        ["=1+1", "", "", ""],
+        ["a", "b", "c", "d"],
+    ]
+
+
+def test_json_is_a_list_of_objects() -> None:
+    back = json.loads(render_rows(ROWS, ArtifactFormat.JSON))
+    assert back[2] == {"Title": "a", "column_2": "b", "Title_2": "c", "column_4": "d"}
+    assert len(back) == 3
+
+
+def test_markdown_is_a_table_of_whole_lines() -> None:
+    lines = render_rows(ROWS, ArtifactFormat.MARKDOWN).decode().splitlines()
+    assert lines[0] == "| Title | column_2 | Title_2 | column_4 |"
+    assert lines[1] == "| --- | --- | --- | --- |"
+    assert lines[2] == '| Ulysses, a "novel" | 12 13 | x\\|y |  |'
+    assert render_rows(Rows((), (), 0), ArtifactFormat.MARKDOWN) == b"\n"
+
+
+def test_text() -> None:
+    assert render_text("a\nü", ArtifactFormat.MARKDOWN) == "a\nü".encode()
+    assert json.loads(render_text("a\nü", ArtifactFormat.JSON)) == {"text": "a\nü"}
+    assert render_text("a\nb,c", ArtifactFormat.CSV) == b'text\r\na\r\n"b,c"\r\n'
+
+
+def test_previews_end_at_whole_lines_within_their_bound() -> None:
+    rows = Rows(("n",), tuple((str(number),) for number in range(100)), 100)
+    preview = preview_rows(rows, 60)
+    assert len(preview) <= 60
+    assert preview.splitlines()[-1] == "| 6 |"
+    assert preview_rows(rows).splitlines()[-1] == "| 99 |"
+    assert preview_text("short") == "short"
+    assert preview_text("first\nsecond", 8) == "first"
+    assert preview_text("abcdefgh", 4) == "abcd"
