@@ -151,19 +151,21 @@ class Peer:
         await self._send(socket, frames.ExtCommand(self._next, op, raw, ms, tab, tabs))
         return await asyncio.wait_for(future, ms / 1000 + 5)
 
-    def run(self, op: str, tab: int | None = None, *, ms: int | None = None, tabs: tuple[int, ...] = (), **args: Any) -> frames.PageReply:
+    def run(
+        self, op: str, chrome_tab: int | None = None, /, *, ms: int | None = None, tabs: tuple[int, ...] = (), **args: Any
+    ) -> frames.PageReply:
         """One command; raises ToolFailed."""
         full = f"browser_{op}" if f"browser_{op}" in WORKER_TOOLS else op
         deadline = ms or (WORKER_TOOLS[full].deadline_ms if full in WORKER_TOOLS else 5_000)
-        reply = self.call(self._command(full, args, tab, tabs, deadline))
+        reply = self.call(self._command(full, args, chrome_tab, tabs, deadline))
         if reply.error is not None:
             raise ToolFailed(reply.error)
         assert reply.ok is not None
         return reply.ok
 
-    def start(self, op: str, tab: int | None = None, *, ms: int = 10_000, **args: Any) -> Any:
+    def start(self, op: str, chrome_tab: int | None = None, /, *, ms: int = 10_000, **args: Any) -> Any:
         """Sends a command without waiting; gives a future of its reply."""
-        return asyncio.run_coroutine_threadsafe(self._command(f"browser_{op}", args, tab, (), ms), self.loop)
+        return asyncio.run_coroutine_threadsafe(self._command(f"browser_{op}", args, chrome_tab, (), ms), self.loop)
 
     def send(self, frame: frames.ExtFrame) -> None:
         """Sends a frame as it is."""

@@ -9,6 +9,8 @@ import type { Pages } from "./pages";
 import type { Pairing } from "./pairing";
 import type { Session } from "./session";
 
+const TRAVEL_MS = 1_000; // a step in the history begins within this, or there is no page to go to
+
 export class Tabs {
   constructor(
     private readonly session: Session,
@@ -67,9 +69,8 @@ export class Tabs {
     const before = await chrome.tabs.get(tab);
     context.effect = true;
     if (args.url !== undefined) await chrome.tabs.update(tab, { url: args.url });
-    else if (args.history === "back") await chrome.tabs.goBack(tab);
-    else if (args.history === "forward") await chrome.tabs.goForward(tab);
-    else await chrome.tabs.reload(tab);
+    else if (args.history === "reload") await chrome.tabs.reload(tab);
+    else await this.#travel(tab, args.history === "back" ? -1 : 1, watch, context);
     const end = await watch.loaded(context, true);
     if (end === "closed") throw new Failure("no-tab", "The tab closed itself", { refsValid: false, nextTool: "browser_tabs_list" });
     if (end === "nothing" || typeof end === "object") {
@@ -78,6 +79,24 @@ export class Tabs {
     }
     const reply = await this.arrived(tab, context, end);
     return { ...reply, changes: { page: true, ...(reply.url === before.url ? {} : { url: true }), ...dialogChange(this.dbg.takeDialog(tab)) } };
+  }
+
+  /**
+   * One step in the tab's history. The page itself is asked to go: `chrome.tabs.goBack` leaves out pages that nobody
+   * clicked in, and so can miss the one that the worker was on. It is the way out of pages that can't be asked.
+   */
+  async #travel(tab: number, step: -1 | 1, watch: Watch, context: Context): Promise<void> {
+    try {
+      await this.pages.call(tab, 0, "travel", { step }, context);
+    } catch (error) {
+      if (error instanceof Failure && error.code !== "error-page" && error.code !== "restricted-page") throw error;
+      await (step < 0 ? chrome.tabs.goBack(tab) : chrome.tabs.goForward(tab));
+      return;
+    }
+    if (!(await watch.begun(TRAVEL_MS, context))) {
+      context.effect = false;
+      throw new Failure("navigation-failed", "There is no such page in the tab's history");
+    }
   }
 
   /** What stands in the tab after a navigation. Pages no extension may read are named by the browser. */

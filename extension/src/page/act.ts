@@ -13,7 +13,6 @@ import {
   deepActive,
   elementAt,
   flatContains,
-  flatParent,
   formOf,
   has,
   isInput,
@@ -456,5 +455,3 @@ function mainScroller(): Element {
   }
   return best;
 }
-
-export const formFor = (el: Element): Element | null => formOf(el) ?? closest(flatParent(el) ?? el, (node) => tagOf(node) === "form");

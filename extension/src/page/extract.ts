@@ -5,12 +5,30 @@
  * taken. The rows go into an artifact, the preview is bounded by `MAX_EXTRACT_CHARS`.
  */
 
-import { attr, children, closest, collapse, isElement, isShown, matches, queryAll, rectOf, rootElement, tagOf, textContent } from "./dom";
-import { eachChild, nodeType } from "./dom";
+import {
+  attr,
+  breaksText,
+  children,
+  closest,
+  collapse,
+  data,
+  eachChild,
+  isConcealed,
+  isElement,
+  isShown,
+  matches,
+  nodeType,
+  queryAll,
+  rectOf,
+  rootElement,
+  tagOf,
+  textContent,
+  visibility,
+} from "./dom";
 import { Fault } from "./fault";
-import { nameOf } from "./names";
+import { isSensitiveField, nameOf } from "./names";
 import { clean } from "./render";
-import { isSensitiveField } from "./names";
+import { CONTROL_ROLES, roleOf } from "./roles";
 import { recordGroup, takeSnapshot, type Line } from "./snapshot";
 import { valueOf } from "./states";
 import { MAX_EXTRACT_CHARS, MAX_EXTRACT_ROWS, type ExtractKind } from "../wire";
@@ -185,34 +203,80 @@ function cellText(cell: Element): string {
 
 // ---------------------------------------------------------------- lists
 
+const MAX_COLUMNS = 24; // of a list; what a record has beyond them is joined into the last
+
+/**
+ * Records as rows. A column is a place inside the record (its path of tags and first classes), so that a record that
+ * lacks a part leaves a gap instead of shifting what follows.
+ */
 function readList(region: Element | null): Table {
-  const group = findList(region);
-  const records = group.filter(isShown);
-  const rows: string[][] = [];
-  let linked = false;
-  for (const record of records) {
-    const parts = takeSnapshot(record)
-      .lines.map(sayLine)
-      .map((said) => said.replace(/^#+ /, ""))
-      .filter((said) => said !== "");
-    const link = queryAll(record, "a[href]").find(isShown) ?? (tagOf(record) === "a" ? record : undefined);
-    const url = link instanceof HTMLAnchorElement ? httpUrl(link) : "";
-    if (url !== "") linked = true;
-    rows.push([...parts, url]);
-  }
-  const width = Math.min(rows.reduce((max, row) => Math.max(max, row.length - 1), 0), 20);
-  const columns = Array.from({ length: width }, (_, i) => (width === 1 ? "text" : `text ${i + 1}`));
-  const body = rows.map((row) => {
-    const parts = row.slice(0, -1);
-    const fields = parts.slice(0, width);
-    if (parts.length > width) fields[width - 1] = parts.slice(width - 1).join(" ");
-    while (fields.length < width) fields.push("");
-    return linked ? [...fields.map(shortCell), row[row.length - 1] ?? ""] : fields.map(shortCell);
+  const records = findList(region).filter(isShown);
+  const places = new Map<string, number>();
+  const parsed = records.map((record) => {
+    const pieces = piecesOf(record);
+    for (const { place } of pieces) if (!places.has(place) && places.size < MAX_COLUMNS) places.set(place, places.size);
+    const link = tagOf(record) === "a" ? record : queryAll(record, "a[href]").find(isShown);
+    return { pieces, url: link instanceof HTMLAnchorElement ? httpUrl(link) : "" };
   });
-  return { columns: linked ? [...columns, "url"] : columns, rows: body, caption: "" };
+  const linked = parsed.some(({ url }) => url !== "");
+  const width = Math.max(places.size, 1);
+  const rows = parsed.map(({ pieces, url }) => {
+    const row = Array.from({ length: width }, () => "");
+    for (const { place, text } of pieces) {
+      const at = places.get(place) ?? width - 1;
+      row[at] = row[at] === "" ? text : `${row[at]} ${text}`.slice(0, MAX_CELL);
+    }
+    return linked ? [...row, url] : row;
+  });
+  const columns = Array.from({ length: width }, (_, i) => (i === 0 ? "text" : `text ${i + 1}`));
+  return { columns: linked ? [...columns, "url"] : columns, rows, caption: "" };
 }
 
-const shortCell = (text: string): string => text.slice(0, MAX_CELL);
+interface Piece {
+  readonly place: string;
+  text: string;
+}
+
+/** Visible texts of a record with the place each stands at. Buttons and fields are no part of the record's data. */
+function piecesOf(record: Element): Piece[] {
+  const pieces: Piece[] = [];
+  const add = (place: string, text: string): void => {
+    const last = pieces[pieces.length - 1];
+    if (last?.place === place) last.text += text;
+    else pieces.push({ place, text });
+  };
+  const visit = (el: Element, place: string, counts: Map<string, number>): void => {
+    if (isConcealed(el)) return;
+    const seen = visibility(el);
+    const role = roleOf(el);
+    if (seen === "gone" || SILENT.has(tagOf(el)) || (CONTROL_ROLES.has(role) && role !== "link")) return;
+    if (role === "img") {
+      add(`${place}/img`, ` ${nameOf(el)} `);
+      return;
+    }
+    // Plain inline formatting is no place of its own: "two <b>big</b> rooms" is one text.
+    const own = attr(el, "class") !== null || role === "link" || breaksText(el);
+    let here = place;
+    if (own && el !== record) {
+      here += `/${tagOf(el)}.${(attr(el, "class") ?? "").trim().split(/\s+/)[0] ?? ""}`;
+      const count = (counts.get(here) ?? 0) + 1;
+      counts.set(here, count);
+      if (count > 1) here += `#${count}`;
+    }
+    const inner = here === place ? counts : new Map<string, number>();
+    eachChild(el, (node) => {
+      if (nodeType(node) === 3) {
+        if (seen === "shown" && data(node).trim() !== "") add(here, data(node));
+      } else if (isElement(node)) {
+        visit(node, here, inner);
+      }
+    });
+  };
+  visit(record, "", new Map());
+  return pieces.map(({ place, text }) => ({ place, text: collapse(text).slice(0, MAX_CELL) })).filter(({ text }) => text !== "");
+}
+
+const SILENT = new Set(["script", "style", "noscript", "template", "svg"]);
 
 /** The records around the region, inside it, or, without one, of the list with the largest area. */
 function findList(region: Element | null): Element[] {

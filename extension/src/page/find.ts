@@ -1,12 +1,11 @@
 /** `browser_page_find`: ranks elements and lines of text by how well they answer a query; nothing else leaves the page. */
 
-import { collapse } from "./dom";
+import { collapse, eachChild, isConcealed, isElement, isShown, nodeType, rootElement, visibility } from "./dom";
 import { clean, printItem } from "./render";
 import { labelOf, refOf } from "./refs";
 import { roleOf } from "./roles";
 import { describeState, shorten } from "./states";
-import { type Item, type Line, takeSnapshot, type Token } from "./snapshot";
-import { isShown, isElement, eachChild, nodeType, rootElement, isConcealed, visibility } from "./dom";
+import { type Item, type Line, takeSnapshot } from "./snapshot";
 
 const MAX_LINE = 200; // characters of a text hit
 
@@ -75,5 +74,3 @@ export function scoreOf(text: string, wanted: string, words: readonly string[]):
   const found = words.filter((word) => word.length > 1 && text.includes(word)).length;
   return found === 0 ? 0 : (40 * found) / words.length;
 }
-
-export type { Token };

@@ -25,7 +25,7 @@ import {
   syntheticType,
   unknownOption,
 } from "./act";
-import { isSelect, rectOf, titleOf, attr, flatContains, queryAll, rootElement, eachChild, isElement, nodeType } from "./dom";
+import { isSelect, rectOf, titleOf, attr, queryAll, rootElement, eachChild, isElement, nodeType } from "./dom";
 import { pageVersion } from "./digest";
 import { extract } from "./extract";
 import { Fault, type FaultShape } from "./fault";
@@ -247,6 +247,11 @@ const OPS = {
     return {};
   },
 
+  travel(args: { step: -1 | 1 }) {
+    history.go(args.step);
+    return {};
+  },
+
   async settle() {
     return await settle();
   },
@@ -333,5 +338,3 @@ async function answer(call: PageCall): Promise<string> {
   }
   return JSON.stringify({ fault: shape, url: location.href, title: titleOf(document), next: nextNumber() });
 }
-
-export const isInside = flatContains;

@@ -6,8 +6,21 @@
  * same role, name, type and form; otherwise it is stale. A look-alike has another identity and so another number.
  */
 
-import { attr, closest, collapse, has, isConnected, isInput, isShown, nodeType, rootElement, tagOf } from "./dom";
-import { eachChild, isConcealed, isElement, visibility } from "./dom";
+import {
+  attr,
+  closest,
+  collapse,
+  eachChild,
+  has,
+  isConcealed,
+  isConnected,
+  isElement,
+  isInput,
+  nodeType,
+  rootElement,
+  tagOf,
+  visibility,
+} from "./dom";
 import { Fault } from "./fault";
 import { cut, nameOf } from "./names";
 import { formContext, roleOf } from "./roles";
@@ -156,5 +169,3 @@ export function resolve(args: Pointer): Element | null {
   if (args.name !== undefined) return resolveTarget({ name: args.name, role: args.role });
   return null;
 }
-
-export const isUsable = (el: Element): boolean => isConnected(el) && isShown(el);

@@ -6,7 +6,7 @@
  * Text of the page cannot fake a ref: a bracket that would begin one is replaced.
  */
 
-import { collapse, rootElement, titleOf } from "./dom";
+import { collapse, titleOf } from "./dom";
 import { Fault } from "./fault";
 import { CONTROL_ROLES } from "./roles";
 import { refOf } from "./refs";
@@ -246,6 +246,3 @@ function foldRecord(parts: readonly Line[], into: Folding): void {
     },
   });
 }
-
-/** How many elements the page root has; used to judge whether there is anything to read. */
-export const hasRoot = (): boolean => rootElement(document) !== null;

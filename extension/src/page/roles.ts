@@ -4,7 +4,7 @@
  * "" stands for generic or none: nothing a user of the page could call by a role. Pure reads of the DOM.
  */
 
-import { attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, labelsOf, query, tagOf } from "./dom";
+import { attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, query, tagOf } from "./dom";
 
 const KNOWN = new Set(
   (
@@ -267,5 +267,3 @@ export function formContext(el: Element): string {
   if (form === null) return "";
   return [attr(form, "id"), attr(form, "name"), attr(form, "action"), attr(form, "aria-label")].map((v) => v ?? "").join("|");
 }
-
-export const labelled = (el: Element): boolean => labelsOf(el).length > 0;

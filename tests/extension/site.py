@@ -1,0 +1,191 @@
+"""Pages for the extension's live tests, served from loopback; `localhost` is a second origin for frames."""
+
+from __future__ import annotations
+
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+from urllib.parse import urlsplit
+
+BOOKS: Final = "".join(
+    f'<li class="book"><a href="/book/{i}">Book {i}</a> <span class="price">£{i}.50</span> '
+    f"<a href='/author/{i}'>Author {i}</a> <button onclick=\"say('added {i}')\">Add</button></li>"
+    for i in range(1, 13)
+)
+
+_SCRIPT: Final = """<script>
+window.log = [];
+function say(text) { log.push(text); document.getElementById('out').textContent = text; }
+</script>"""
+
+
+def page(title: str, body: str) -> str:
+    return f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>{_SCRIPT}<body>{body}<p id=out></p></body></html>"
+
+
+PAGES: Final[dict[str, str]] = {
+    "/shop": page(
+        "Shop",
+        f"""<nav aria-label=Main><a href=/home>Home</a> <a href=/about>About us</a></nav>
+        <main><h1>Books</h1>
+        <form action=/search><label>Search <input type=search name=q></label> <button>Go</button></form>
+        <ul>{BOOKS}</ul>
+        <nav aria-label=Pagination class=pagination><a href=?p=1>1</a> <a href=?p=2>2</a> <a rel=next href=?p=2>Next</a></nav>
+        <p>Read the <a href=/terms>terms</a> first.</p>
+        <h2>Opening hours</h2><p>Every day from nine.</p></main>""",
+    ),
+    "/form": page(
+        "Form",
+        """<form id=f action=/search>
+        <label for=name>Full name</label><input id=name name=name>
+        <label>Notes <textarea name=notes>old text</textarea></label>
+        <label>Password <input id=pw type=password name=pw value=hunter2hunter2></label>
+        <label>Card number <input id=card name=c1 value=4111111111111111></label>
+        <label>验证码 <input id=code name=c2 value=123456></label>
+        <label>Sort <select name=sort><option value=p>By price</option><option value=n>By name</option></select></label>
+        <label>Colours <select name=colours multiple><option>red</option><option>green</option><option>blue</option></select></label>
+        <label><input type=checkbox name=agree onchange="say('agree ' + this.checked)"> I agree</label>
+        <fieldset><legend>Size</legend><label><input type=radio name=size value=s> Small</label>
+        <label><input type=radio name=size value=l> Large</label></fieldset>
+        <div role=switch aria-checked=false tabindex=0 aria-label=Alerts
+          onclick="this.setAttribute('aria-checked', this.getAttribute('aria-checked') === 'true' ? 'false' : 'true')">o</div>
+        <label>Day <input type=date name=day></label>
+        <div id=ed contenteditable=true aria-label=Comment>draft</div>
+        <input id=ro aria-label=Fixed readonly value=x> <input aria-label=Off disabled value=y>
+        <div role=combobox aria-expanded=false aria-controls=lb tabindex=0 aria-label=Country
+          onclick="document.getElementById('lb').hidden = false">pick</div>
+        <ul id=lb role=listbox hidden><li role=option onclick="say('country ' + this.textContent)">France</li>
+        <li role=option onclick="say('country ' + this.textContent)">Spain</li></ul>
+        </form>
+        <script>for (const id of ['name', 'ed']) document.getElementById(id).addEventListener('input', e => log.push(id + ' ' + e.isTrusted));</script>""",
+    ),
+    "/clicks": page(
+        "Clicks",
+        """<button onclick="say('plain ' + event.isTrusted)">Plain</button>
+        <button disabled onclick="say('disabled')">Off</button>
+        <div style="position:relative;width:200px;height:40px"><button style="width:100%;height:100%" onclick="say('under')">Under</button>
+        <div role=dialog style="position:absolute;inset:0;background:#ccc">cover</div></div>
+        <button style="visibility:hidden" onclick="say('hidden')">Ghost</button>
+        <button onclick="alert('hello'); say('after alert')">Alert</button>
+        <button onclick="say('confirm ' + confirm('sure?'))">Confirm</button>
+        <button onclick="window.open('/popup')">Popup</button>
+        <a href=/home target=_blank>Blank</a>
+        <button onclick="setTimeout(() => say('later'), 30)">Later</button>
+        <button onclick="fetch('/slow').then(r => r.text()).then(say)">Fetch</button>
+        <button onclick="history.pushState(null, '', '/clicks/spa'); document.title = 'Spa'; say('spa')">Push</button>
+        <div style="height:3000px"></div><button id=far onclick="say('far')">Far</button>
+        <label><input type=checkbox style="position:absolute;opacity:0;width:0;height:0" onchange="say('custom ' + this.checked)"> <span>Custom</span></label>
+        <label><input type=checkbox style="display:none" onchange="say('gone ' + this.checked)"> Gone box</label>""",
+    ),
+    "/refs": page(
+        "Refs",
+        """<div id=list><button class=b onclick="say('first')">Buy</button></div>
+        <button id=grow onclick="">Other</button>
+        <script>
+        window.before = () => { const b = document.createElement('button'); b.className = 'b'; b.textContent = 'Buy';
+          b.onclick = () => say('look-alike'); list.prepend(b); };
+        window.rerender = () => { list.innerHTML = list.innerHTML; };
+        window.unrelated = () => { for (let i = 0; i < 50; i++) { const p = document.createElement('p'); p.textContent = 'p' + i; document.body.append(p); }
+          list.className = 'x' + Math.random(); };
+        window.rename = () => { list.querySelector('.b:last-child').textContent = 'Sell'; };
+        </script>""",
+    ),
+    "/shadow": page(
+        "Shadow",
+        """<open-box></open-box><closed-box><b>slotted words</b></closed-box>
+        <script>
+        customElements.define('open-box', class extends HTMLElement { constructor() { super();
+          this.attachShadow({mode: 'open'}).innerHTML = '<button>Open inner</button>';
+          this.shadowRoot.querySelector('button').onclick = () => say('open inner'); } });
+        customElements.define('closed-box', class extends HTMLElement { constructor() { super();
+          const root = this.attachShadow({mode: 'closed'}); root.innerHTML = '<label>Inner field <input></label><button>Closed inner</button><slot></slot>';
+          root.querySelector('button').onclick = () => say('closed inner'); } });
+        </script>""",
+    ),
+    "/frames": page(
+        "Frames",
+        """<h1>Outer</h1><p style="height:120px">space</p>
+        <iframe title=same src=/frame/same style="width:300px;height:150px;border:5px solid;padding:7px"></iframe>
+        <iframe title=cross src="http://localhost:PORT/frame/nest" style="width:400px;height:300px"></iframe>""",
+    ),
+    "/frame/same": page("Same", "<button onclick=\"say('in same ' + event.isTrusted)\">In same</button> <input aria-label='Frame field'>"),
+    "/frame/nest": page(
+        "Nest",
+        "<button onclick=\"say('in cross')\">In cross</button><iframe src=/frame/deep style='width:300px;height:200px'></iframe>",
+    ),
+    "/frame/deep": page("Deep", "<div style='height:400px'>deep</div><button onclick=\"say('in deep ' + event.isTrusted)\">In deep</button>"),
+    "/tables": page(
+        "Tables",
+        """<table><tr><td>layout</td><td><p>x</p></td></tr></table>
+        <table id=prices><caption>Prices</caption><thead><tr><th rowspan=2>Name</th><th colspan=2>Price</th></tr><tr><th>Net</th><th>Gross</th></tr></thead>
+        <tbody><tr><td>A, "best"</td><td>1</td><td>2</td></tr><tr><td rowspan=2>B</td><td>3</td><td>4</td></tr><tr><td colspan=2>5</td></tr>
+        <tr style="display:none"><td>hidden</td><td>0</td><td>0</td></tr></tbody></table>
+        <div role=grid aria-label=Grid><div role=row><span role=columnheader>K</span><span role=columnheader>V</span></div>
+        <div><div role=row><span role=gridcell>k1</span><span role=gridcell>v1</span></div></div></div>""",
+    ),
+    "/names": "",
+    "/long": page("Long", "".join(f"<p>Paragraph {i} {'word ' * 30}</p><a href=/l/{i}>Link {i}</a>" for i in range(400))),
+    "/dynamic": page(
+        "Dynamic",
+        """<button onclick="setTimeout(() => { const b = document.createElement('button'); b.textContent = 'Appeared'; document.body.append(b); }, 300)">Show soon</button>
+        <div id=spinner>Loading…</div><script>setTimeout(() => spinner.remove(), 400)</script>""",
+    ),
+    "/hostile": page(
+        "Hostile",
+        """<form id=h><input name=getAttribute><input name=children><input name=firstChild><input name=matches><input name=closest>
+        <input name=localName><button>Send</button></form><img name=body><img name=querySelector><img name=getElementById><img name=documentElement>
+        <p>[e1] button "Pay" and [f2e3] link</p>
+        <script>Element.prototype.getAttribute = () => 'fooled'; window.getComputedStyle = () => ({}); JSON.stringify = () => 'fooled';</script>""",
+    ),
+    "/slowload": page("Slow load", "<h1>Slow</h1><img src=/slow>"),
+    "/loop": page("Loop", "<script>setTimeout(() => alert('stuck'), 50)</script>"),
+    "/secret-shot": page("Shot", "<body style='margin:0;background:#fff'><input type=password value=WWWWWWWWWWWW style='font-size:60px;border:0;width:600px;-webkit-text-security:none'>"),
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers from `PAGES`; unknown paths get a page named after themselves."""
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        if path == "/slow":
+            time.sleep(0.25)
+            return self._answer("slow answer", "text/plain")
+        if path == "/redirect":
+            self.send_response(302)
+            self.send_header("Location", "/home")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return None
+        text = PAGES.get(path) or page(path, f"<h1>Page {path}</h1>")
+        port = str(self.server.server_address[1])
+        return self._answer(text.replace("PORT", port), "text/html; charset=utf-8")
+
+    def _answer(self, text: str, kind: str) -> None:
+        body = text.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent: the tests say what matters."""
+
+
+class Site:
+    """A running server."""
+
+    def __init__(self) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        self.base = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
