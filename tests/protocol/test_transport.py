@@ -171,6 +171,40 @@ def test_20000_messages_each_way_in_order_and_no_lost_wakeup(loop: str, folder: 
 
 
 @pytest.mark.parametrize("loop", LOOPS)
+def test_a_send_that_consumes_the_signal_of_a_waiting_message_does_not_lose_it(
+    loop: str, folder: str
+) -> None:
+    """The trap of the edge, made to happen: a message arrives while the loop is busy, then the busy code sends."""
+
+    async def main() -> None:
+        bench = Bench(folder)
+        await bench.client.wait_ready(WAIT_S)
+        bench.client.send(b"hello")
+        await until(lambda: bool(bench.server_side.messages))
+        routing_id = bench.server_side.peers[0].routing_id
+        for number in range(1, 11):
+            await asyncio.sleep(0.005)
+            bench.server.send(routing_id, b"down")
+            time.sleep(
+                0.01
+            )  # the I/O threads carry it over; libzmq looks at commands once a millisecond only
+            bench.client.send(b"up")
+            await until(lambda: len(bench.client_side.messages) == number)  # noqa: B023 - awaited at once
+            await until(lambda: len(bench.server_side.messages) == number + 1)  # noqa: B023
+            await asyncio.sleep(0.005)
+            bench.client.send(b"up again")
+            time.sleep(0.01)
+            bench.server.send(routing_id, b"down again")
+            await until(lambda: bench.server_side.messages[-1] == b"up again")
+            await until(lambda: bench.client_side.messages[-1] == b"down again")
+            bench.server_side.messages.pop()
+            bench.client_side.messages.pop()
+        bench.links.close()
+
+    run(loop, main)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
 def test_answers_sent_inside_the_callback(loop: str, folder: str) -> None:
     async def main() -> None:
         bench = Bench(folder)
