@@ -120,8 +120,11 @@ class Pipe:
         self._loop.remove_reader(self._replies)
         if self._writing:
             self._loop.remove_writer(self._commands)
-        os.close(self._replies)
-        os.close(self._commands)
+        for fd in (self._replies, self._commands):
+            try:
+                os.close(fd)
+            except OSError:  # it was no descriptor when it was handed to us: nothing to close
+                continue
         self._incoming.clear()
         self._outgoing.clear()
         for answer in self._open.values():

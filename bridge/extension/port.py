@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -76,7 +76,7 @@ class Port:
         self._wire: Wire | None = None
         self._connected = asyncio.Event()
         self._lost: ToolErrorCode | None = None
-        self.on_close: Callable[[], object] | None = None
+        self.on_close: Callable[[], Awaitable[None]] | None = None
 
     @property
     def pairing(self) -> str:
@@ -113,9 +113,7 @@ class Port:
     async def close(self) -> None:
         """See `ports.BrowserPort.close`."""
         if self.on_close is not None:
-            result = self.on_close()
-            if asyncio.iscoroutine(result):
-                await result
+            await self.on_close()
 
     async def _call(
         self, op: str, args: bytes, tab: int | None, tabs: tuple[int, ...], deadline_ms: int
@@ -233,18 +231,13 @@ class Port:
         return True
 
     def _deliver(self, settled: Settled, frame: ExtReply) -> None:
-        answer = self._waiting.get(settled.call_id)
-        if answer is None or answer.done():
-            return
+        answer = self._waiting[settled.call_id]
         if frame.ok is not None:
             answer.set_result(frame.ok)
         elif frame.error is not None:
             answer.set_exception(PageFailure(frame.error))
 
     def _fail(self, failed: Failed) -> None:
-        answer = self._waiting.get(failed.call_id)
-        if answer is None or answer.done():
-            return
         code = {
             FailReason.TIMEOUT: ToolErrorCode.TIMEOUT,
             FailReason.CANCELLED: ToolErrorCode.CANCELLED,
@@ -253,8 +246,8 @@ class Port:
             FailReason.BAD_ANSWER: ToolErrorCode.INTERNAL,
         }[failed.reason]
         ran = failed.execution is not Execution.NOT_STARTED
-        effect = ran and self._ops.get(failed.call_id, "") not in _EFFECTLESS
-        answer.set_exception(
+        effect = ran and self._ops[failed.call_id] not in _EFFECTLESS
+        self._waiting[failed.call_id].set_exception(
             _failure(
                 code, may_have_effect=effect, retryable=not effect and code is not ToolErrorCode.BROWSER_LOST
             )

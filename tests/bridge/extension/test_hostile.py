@@ -1,0 +1,639 @@
+"""Hostile peers of the listener: each refused, each logged by its reason and without anything it sent (issue's list)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import resource
+import secrets
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from browsercell.bridge.extension.handshake import Role, Transcript
+from browsercell.bridge.extension.sockets import MAX_BEFORE_PROOF
+from browsercell.protocol.limits import EXTENSION_HANDSHAKE_MS, MAX_EXTENSION_FRAME, MAX_UNAUTHENTICATED
+from websockets.exceptions import InvalidStatus
+from websockets.protocol import State
+
+from .client import EXTENSION, TOKEN, Bench, closed, hello, play, receive, shake_hands, until
+
+MARK = "qzx-marker-qzx"  # in everything a hostile peer sends; must be nowhere in the log
+ORIGIN = f"chrome-extension://{EXTENSION}"
+WRONG = "wrong, but long enough"
+
+
+@pytest.fixture(autouse=True)
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("asyncio").setLevel(logging.INFO)
+    return caplog
+
+
+def reasons(log: pytest.LogCaptureFixture) -> list[str]:
+    """Why connections were refused; fails if anything of a peer's, or a traceback, is in any record."""
+    for record in log.records:
+        if record.name.startswith("browsercell"):
+            text = f"{record.getMessage()} {record.__dict__}"
+            assert MARK not in text
+            assert TOKEN not in text
+            assert record.exc_info is None
+    return [record.__dict__["reason"] for record in log.records if "reason" in record.__dict__]
+
+
+@asynccontextmanager
+async def raw(bench: Bench) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", bench.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+def request(bench: Bench, **headers: str) -> bytes:
+    """A WebSocket request; a header given as "" is left out."""
+    fields = {
+        "Host": f"127.0.0.1:{bench.port}",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "Origin": ORIGIN,
+        "X-Mark": MARK,
+    } | {name.replace("_", "-"): value for name, value in headers.items() if name != "path"}
+    lines = [
+        f"GET {headers.get('path', '/extension')} HTTP/1.1",
+        *(f"{k}: {v}" for k, v in fields.items() if v),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def frame(payload: bytes, opcode: int = 1, final: bool = True, announced: int | None = None) -> bytes:
+    """A masked WebSocket frame (RFC 6455, 5.2); `announced`: its length field, whatever follows."""
+    length = len(payload) if announced is None else announced
+    head = bytes([opcode | (0x80 if final else 0)])
+    size = bytes([0x80 | length]) if length < 126 else bytes([0x80 | 127]) + struct.pack(">Q", length)
+    return head + size + b"\0\0\0\0" + payload
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """What the bridge still says until it closes."""
+    async with asyncio.timeout(15):
+        try:
+            return await reader.read()
+        except ConnectionError:
+            return b""
+
+
+# ---------------------------------------------------------------------- before the WebSocket
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "reason"),
+    [
+        ({"Origin": "https://marker.example"}, 403, "origin"),
+        ({"Origin": "http://127.0.0.1:8000"}, 403, "origin"),
+        ({"Origin": "null"}, 403, "origin"),
+        ({"Origin": ""}, 403, "origin"),
+        ({"Origin": "chrome-extension://" + "z" * 32}, 403, "origin"),
+        ({"Origin": ORIGIN + "/"}, 403, "origin"),
+        ({"Origin": ORIGIN + ".example"}, 403, "origin"),
+        ({"Origin": "moz-extension://" + EXTENSION}, 403, "origin"),
+        ({"Origin": ORIGIN.upper()}, 403, "origin"),
+        ({"Host": "rebound.example"}, 400, "host"),
+        ({"Host": "localhost"}, 400, "host"),
+        ({"Host": "127.0.0.1"}, 400, "host"),
+        ({"Host": "127.0.0.1:1"}, 400, "host"),
+        ({"Host": ""}, 400, "host"),
+        ({"path": "/"}, 404, "path"),
+        ({"path": "/extension/"}, 404, "path"),
+        ({"path": "/extension?x"}, 404, "path"),
+        ({"path": "//extension"}, 404, "path"),
+        ({"path": f"/{MARK}"}, 404, "path"),
+    ],
+)
+def test_wrong_requests(
+    log: pytest.LogCaptureFixture, headers: dict[str, str], status: int, reason: str
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with raw(bench) as (reader, writer):
+            writer.write(request(bench, **headers))
+            answer = await ended(reader)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(f"HTTP/1.1 {status} ".encode())
+        assert body == b""  # without detail
+        assert b"Access-Control" not in head
+        assert bench.hub.refused == 1
+
+    play(scenario)
+    assert reasons(log) == [reason]
+
+
+@pytest.mark.parametrize("doubled", ["Host: 127.0.0.1:{port}", f"Origin: {ORIGIN}"])
+def test_a_header_given_twice(log: pytest.LogCaptureFixture, doubled: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with raw(bench) as (reader, writer):
+            line = doubled.format(port=bench.port).encode() + b"\r\n\r\n"
+            writer.write(request(bench).removesuffix(b"\r\n") + line)
+            assert (await ended(reader))[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 403")
+
+    play(scenario)
+    assert len(reasons(log)) == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET /extension HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: " + ORIGIN.encode() + b"\r\n\r\n", b"POST / HTTP/1.1\r\n\r\n",
+     b"\x16\x03\x01\x02\x00\x01\x00", MARK.encode() + b"\r\n\r\n"],
+)  # fmt: skip
+def test_what_is_no_websocket_request(log: pytest.LogCaptureFixture, sent: bytes) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with raw(bench) as (reader, writer):
+            writer.write(sent.replace(b"%d", str(bench.port).encode()))
+            writer.write_eof()
+            answer = await ended(reader)
+        assert b"101" not in answer
+        assert MARK.encode() not in answer
+
+    play(scenario)
+    reasons(log)
+
+
+def test_endless_headers_are_cut_off(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with raw(bench) as (reader, writer):
+            writer.write(request(bench).removesuffix(b"\r\n"))
+            sent = 0
+            try:
+                while sent < 50 * MAX_BEFORE_PROOF:
+                    writer.write(f"X-{sent}: {MARK * 10}\r\n".encode())
+                    sent += 140
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            except ConnectionError:
+                pass  # what the test is about
+            assert sent < 50 * MAX_BEFORE_PROOF
+            await ended(reader)
+        await until(lambda: bench.hub.refused == 1)
+
+    play(scenario)
+    assert reasons(log) == ["oversize"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /ext"], ids=["silent", "half"])
+def test_silence_and_slowness_end_within_the_handshake_time(
+    log: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        begun = time.monotonic()
+        async with raw(bench) as (reader, writer):
+            writer.write(sent)
+            assert await ended(reader) == b""
+        assert time.monotonic() - begun < EXTENSION_HANDSHAKE_MS / 1000 + 2
+        await until(lambda: bench.hub.refused == 1)
+
+    play(scenario)
+    assert reasons(log) == ["no-request"]
+
+
+def test_a_dripping_request_ends_in_time(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        begun = time.monotonic()
+        async with raw(bench) as (reader, writer):
+            end = asyncio.create_task(ended(reader))
+            for byte in request(bench):
+                if end.done():
+                    break
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0.1)
+            await end
+        assert time.monotonic() - begun < EXTENSION_HANDSHAKE_MS / 1000 + 2
+
+    play(scenario)
+    assert reasons(log) == ["no-request"]
+
+
+def test_a_crowd_of_silent_connections_does_not_keep_an_extension_out(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        crowd = [await asyncio.open_connection("127.0.0.1", bench.port) for _ in range(200)]
+        async with bench.extension():
+            assert len(bench.hub.extensions()) == 1
+        assert len(bench.hub.registry._pending) <= MAX_UNAUTHENTICATED
+        for _, writer in crowd:
+            writer.close()
+        await until(lambda: not bench.hub._listener or len(bench.hub._listener._connections) == 0)
+
+    play(scenario)
+    assert reasons(log).count("gave-way") >= 200 - MAX_UNAUTHENTICATED
+
+
+# ---------------------------------------------------------------------- handshake
+
+
+async def refused(bench: Bench, *frames: object) -> int:
+    """Send these to a fresh socket and return the code it is closed with."""
+    async with bench.socket() as ws:
+        for one in frames:
+            await ws.send(one if isinstance(one, str | bytes) else json.dumps(one))
+        return await closed(ws)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        MARK,
+        "",
+        "[]",
+        "{}",
+        '{"t":"hello"}',
+        '{"t":"hello","version":1}',
+        {"t": "proof", "mac": "a" * 64},
+        {"t": "reply", "id": 1, "ok": {"text": MARK}},
+        {"t": "pong", "nonce": 1},
+        {"t": "event", "kind": "tab-closed", "tab": 1},
+        {"t": MARK},
+        hello(extra=MARK),
+        hello(nonce="A" * 64),
+        hello(nonce=MARK),
+        hello(pairing=MARK.upper()),
+        hello(profile=""),
+        hello(extensionVersion=MARK),
+        hello(version="1"),
+        hello(version=1.5),
+        hello(capabilities=["x"] * 33),
+        "[" * 4000,
+        b"\xff\xfe",
+    ],
+    ids=lambda first: str(first)[:40],
+)
+def test_a_first_frame_that_is_none(log: pytest.LogCaptureFixture, first: object) -> None:
+    async def scenario(bench: Bench) -> None:
+        assert await refused(bench, first) == 1006  # cut off, told nothing
+        await until(lambda: bench.hub.refused == 1)
+
+    play(scenario)
+    assert reasons(log) == ["broken-protocol"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        hello(),
+        MARK,
+        {"t": "proof", "mac": "x"},
+        {"t": "pong", "nonce": 1},
+        {"t": "reply", "id": 1},
+        hello(version=2),
+    ],
+)
+def test_a_second_frame_that_is_no_proof(log: pytest.LogCaptureFixture, second: object) -> None:
+    async def scenario(bench: Bench) -> None:
+        assert await refused(bench, hello(), second) == 1006
+        await until(lambda: bench.hub.refused == 1)
+
+    play(scenario)
+    assert reasons(log) == ["broken-protocol"]
+
+
+def test_a_wrong_token(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.socket() as ws:
+            assert await shake_hands(bench, ws, token=WRONG) == {"t": "refused", "code": "not-paired"}
+            assert await closed(ws) == 1008
+        assert not bench.hub.extensions()
+
+    play(scenario)
+    assert reasons(log) == ["wrong-proof"]
+
+
+def test_a_pairing_that_does_not_exist(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.socket() as ws:
+            assert await shake_hands(bench, ws, pairing="private-marker") == {
+                "t": "refused",
+                "code": "not-paired",
+            }
+
+    play(scenario)
+    assert reasons(log) == ["not-paired"]
+
+
+def test_a_recorded_handshake_is_worth_nothing(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        first = hello()
+        async with bench.socket() as ws:
+            await ws.send(json.dumps(first))
+            challenge = await receive(ws)
+            transcript = Transcript(
+                EXTENSION,
+                "user",
+                challenge["connection"],
+                "127.0.0.1",
+                bench.port,
+                first["nonce"],
+                challenge["nonce"],
+            )
+            proof = json.dumps({"t": "proof", "mac": transcript.mac(TOKEN, Role.EXTENSION)})
+            await ws.send(proof)
+            assert (await receive(ws))["t"] == "ready"
+        async with bench.socket() as ws:
+            await ws.send(json.dumps(first))
+            again = await receive(ws)
+            assert again["nonce"] != challenge["nonce"]
+            assert again["connection"] != challenge["connection"]
+            await ws.send(proof)
+            assert await receive(ws) == {"t": "refused", "code": "not-paired"}
+
+    play(scenario)
+    assert reasons(log) == ["wrong-proof"]
+
+
+def test_the_bridges_own_proof_sent_back(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.socket() as ws:
+            await ws.send(json.dumps(hello()))
+            challenge = await receive(ws)
+            await ws.send(json.dumps({"t": "proof", "mac": challenge["mac"]}))
+            assert await receive(ws) == {"t": "refused", "code": "not-paired"}
+
+    play(scenario)
+    assert reasons(log) == ["wrong-proof"]
+
+
+def test_a_proof_for_another_extension(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.socket() as ws:
+            word = await shake_hands(bench, ws, token=TOKEN + "", extension=EXTENSION)
+            assert word["t"] == "ready"
+        async with bench.socket(origin="chrome-extension://" + "p" * 32) as ws:
+            first = hello()
+            await ws.send(json.dumps(first))
+            challenge = await receive(ws)
+            theirs = Transcript(
+                EXTENSION,
+                "user",
+                challenge["connection"],
+                "127.0.0.1",
+                bench.port,
+                first["nonce"],
+                challenge["nonce"],
+            )
+            await ws.send(json.dumps({"t": "proof", "mac": theirs.mac(TOKEN, Role.EXTENSION)}))
+            assert await receive(ws) == {"t": "refused", "code": "not-paired"}
+
+    play(scenario)
+    assert reasons(log) == ["wrong-proof"]
+
+
+def test_guessing_is_slowed_down_and_a_good_token_comes_through_later(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        words = []
+        for _ in range(12):
+            async with bench.socket() as ws:
+                words.append((await shake_hands(bench, ws, token=WRONG))["code"])
+        assert words[:4] == ["not-paired"] * 4
+        assert set(words[5:]) == {"throttled"}
+        await asyncio.sleep(2.1)
+        async with bench.extension():
+            assert len(bench.hub.extensions()) == 1
+        async with bench.extension():  # success forgives
+            assert len(bench.hub.extensions()) == 1
+
+    play(scenario)
+    assert "throttled" in reasons(log)
+
+
+def test_silence_after_the_hello(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        begun = time.monotonic()
+        async with bench.socket() as ws:
+            await ws.send(json.dumps(hello()))
+            await receive(ws)
+            assert await closed(ws) == 1006
+        assert time.monotonic() - begun < EXTENSION_HANDSHAKE_MS / 1000 + 2
+
+    play(scenario)
+    assert reasons(log) == ["timeout"]
+
+
+def test_an_extension_with_another_token_gives_up(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        for _ in range(6):  # it is no guess, and never throttled
+            async with bench.socket() as ws:
+                await ws.send(json.dumps(hello()))
+                assert (await receive(ws))["t"] == "challenge"
+        await until(lambda: bench.hub.refused == 6)
+
+    play(scenario)
+    assert reasons(log) == ["gave-up"] * 6
+
+
+# ---------------------------------------------------------------------- endless and giant frames
+
+
+async def flood(bench: Bench, piece: bytes, *, pieces: int) -> None:
+    """Open a WebSocket by hand, send `piece` again and again, and see the connection cut before the end."""
+    async with raw(bench) as (reader, writer):
+        writer.write(request(bench))
+        await reader.readuntil(b"\r\n\r\n")
+        try:
+            for _ in range(pieces):
+                writer.write(piece)
+                await writer.drain()
+        except (ConnectionError, RuntimeError):
+            pass  # uvloop's word for a socket that was closed meanwhile is a RuntimeError
+        else:
+            raise AssertionError("never cut off")
+        await ended(reader)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        frame(b"", opcode=0, final=False),
+        frame(b"x", opcode=1, final=False),
+        frame(MARK.encode() * 100, opcode=9),
+        frame(b"x" * 5000),
+    ],
+    ids=["empty-fragments", "text-starts", "pings", "texts"],
+)
+def test_endless_frames_before_the_proof(log: pytest.LogCaptureFixture, piece: bytes) -> None:
+    async def scenario(bench: Bench) -> None:
+        await flood(bench, piece * 10, pieces=20_000)
+        await until(lambda: not bench.hub._listener or not bench.hub._listener._connections)
+
+    play(scenario)
+    reasons(log)
+
+
+def test_endless_empty_fragments_before_the_proof_cost_no_memory(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(20):
+            async with raw(bench) as (reader, writer):
+                writer.write(request(bench))
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(frame(b"", opcode=1, final=False))
+                try:
+                    for _ in range(200):
+                        writer.write(frame(b"", opcode=0, final=False) * 1000)
+                        await writer.drain()
+                except ConnectionError:
+                    pass  # cut off, as it should
+                await ended(reader)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 30 * 1024  # KiB
+
+    play(scenario)
+    assert set(reasons(log)) == {"oversize"}
+
+
+@pytest.mark.parametrize("announced", [5000, 1 << 30, (1 << 63) - 1])
+def test_a_giant_frame_announced_before_the_proof(log: pytest.LogCaptureFixture, announced: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with raw(bench) as (reader, writer):
+            writer.write(request(bench))
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(frame(b"x", announced=announced))
+            await ended(reader)  # ended by the bridge, not by us
+        await until(lambda: bench.hub.refused == 1)
+
+    play(scenario)
+    assert len(reasons(log)) == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        MARK,
+        '{"t":"reply","id":1,"ok":{},"extra":1}',
+        '{"t":"reply","id":77,"ok":{}}',
+        '{"t":"pong","nonce":99}',
+        '{"t":"command","id":1,"op":"x","args":{},"deadlineMs":1}',
+        '{"t":"ready","heartbeatMs":1,"input":"auto"}',
+        json.dumps(hello()),
+        '{"t":"proof","mac":"' + "a" * 64 + '"}',
+        b"\xff",
+    ],
+    ids=lambda sent: str(sent)[:30],
+)
+def test_a_paired_extension_that_breaks_the_protocol_is_cut_off(
+    log: pytest.LogCaptureFixture, sent: str | bytes
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.extension() as ws:
+            await ws.send(sent)
+            assert await closed(ws) == 1006
+        await until(lambda: not bench.hub.extensions())
+
+    play(scenario)
+    reasons(log)
+    assert "extension broke the protocol" in [record.getMessage() for record in log.records]
+
+
+@pytest.mark.parametrize("how", ["announced", "fragments", "empty"])
+def test_a_paired_extension_is_bounded_too(log: pytest.LogCaptureFixture, how: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.extension() as ws:
+            transport = ws.transport
+            assert transport is not None
+            if how == "announced":
+                transport.write(frame(b"x", announced=MAX_EXTENSION_FRAME + 1))
+            else:
+                transport.write(frame(b"[", opcode=1, final=False))
+                piece = b"x" * 1_000_000 if how == "fragments" else b""
+                for _ in range(40 if piece else 20_000):
+                    if transport.is_closing() or ws.state is not State.OPEN:
+                        break
+                    transport.write(frame(piece, opcode=0, final=False))
+                    await asyncio.sleep(0)
+                else:
+                    raise AssertionError("never cut off")
+            assert await closed(ws) in (1006, 1009)
+        await until(lambda: not bench.hub.extensions())
+
+    play(scenario)
+    reasons(log)
+
+
+# ---------------------------------------------------------------------- others on this machine
+
+
+_CLIENT = """
+import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.settimeout(10)
+try:
+    s.sendall(sys.stdin.buffer.read())
+    print(len(s.recv(1000)))
+except ConnectionError:
+    print(0)
+"""
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or shutil.which("setpriv") is None, reason="only root can be somebody else"
+)
+def test_a_connection_from_another_uid(log: pytest.LogCaptureFixture) -> None:
+    python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable  # one that any user may run
+
+    async def scenario(bench: Bench) -> None:
+        def run(*prefix: str) -> str:
+            return subprocess.run(
+                [*prefix, python, "-I", "-c", _CLIENT, str(bench.port)],
+                input=request(bench), capture_output=True, timeout=20, check=True, cwd="/",
+            ).stdout.decode().strip()  # fmt: skip
+
+        assert int(await asyncio.to_thread(run)) > 100  # the control: our own uid gets its answer
+        before = len(reasons(log))
+        stranger = ["setpriv", "--reuid", "64318", "--regid", "64318", "--clear-groups"]
+        assert await asyncio.to_thread(run, *stranger) == "0"
+        assert reasons(log)[before:] == ["foreign-uid"]
+        async with bench.extension():
+            assert len(bench.hub.extensions()) == 1
+
+    play(scenario)
+
+
+def test_an_unknown_peer_is_refused(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("browsercell.bridge.peers.peer_uid", lambda *_ends: None)
+
+    async def scenario(bench: Bench) -> None:
+        async with raw(bench) as (reader, _writer):
+            assert await ended(reader) == b""
+
+    play(scenario)
+    assert reasons(log) == ["foreign-uid"]
+
+
+def test_two_extensions_where_one_is_allowed(log: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async with bench.extension():
+            with pytest.raises(InvalidStatus) as refusal:
+                async with bench.socket(origin="chrome-extension://" + "p" * 32):
+                    raise AssertionError("let in")
+            assert refusal.value.response.status_code == 403
+            assert len(bench.hub.extensions()) == 1
+
+    play(scenario, allowed_extensions=(EXTENSION,))
+    assert reasons(log) == ["origin"]
+
+
+def test_nonces_are_never_repeated() -> None:
+    async def scenario(bench: Bench) -> None:
+        seen: set[str] = set()
+        for _ in range(20):
+            async with bench.socket() as ws:
+                await ws.send(json.dumps(hello(nonce=secrets.token_hex(32))))
+                challenge = await receive(ws)
+                seen |= {challenge["nonce"], challenge["connection"]}
+        assert len(seen) == 40
+
+    play(scenario)
