@@ -48,5 +48,5 @@ class FloodGuard:
         return victim
 
     def _first(self, worker: str) -> float:
-        """Seconds it had used at its oldest sample; a newcomer counts from zero."""
-        return next((cpu[worker] for _, cpu in self._samples if worker in cpu), 0.0)
+        """Seconds it had used at its oldest sample in the window: what a newcomer used for its imports does not count."""
+        return next(cpu[worker] for _, cpu in self._samples if worker in cpu)

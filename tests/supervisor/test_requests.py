@@ -1,0 +1,170 @@
+"""Which delegations are refused, for what reason, and what the others become."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from browsercell.protocol import limits as L
+from browsercell.protocol.codec import encode
+from browsercell.protocol.errors import BlockerCode
+from browsercell.protocol.frames import Assign
+from browsercell.protocol.results import ArtifactKind, Browser, DelegateRequest, Deliverable, PlannerKind, TaskLimits
+from browsercell.supervisor import messages
+from browsercell.supervisor.requests import Machine, assignment, has_secret, plan, wanted
+from browsercell.supervisor.settings import LimitSettings
+from browsercell.supervisor.task_events import TaskPlan
+from browsercell.supervisor.verdict import Cause
+
+ALL = Machine(True, True, True, messages.MODEL[next(iter(messages.MODEL))], True)
+FINISH = {"finish": {"status": "completed", "summary": "ok"}}
+
+
+def steps(*items: Any) -> tuple[msgspec.Raw, ...]:
+    return tuple(msgspec.Raw(json.dumps(item).encode()) for item in items)
+
+
+def judge(machine: Machine = ALL, **fields: Any) -> TaskPlan | Cause:
+    request = DelegateRequest(**({"goal": "Find the price of tea"} | fields))
+    return plan(request, "t-" + "a" * 26, "s-aaaa", LimitSettings(), machine)
+
+
+def code(machine: Machine = ALL, **fields: Any) -> BlockerCode:
+    cause = judge(machine, **fields)
+    assert isinstance(cause, Cause)
+    return cause.code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Log in, password: hunter2!",
+        "use PASSWORD=abcd",
+        "my api key is 8f3a92bc",
+        'the token: "abcdefgh"',
+        "secret => s3cr3t-value",
+        "access_key=AKxyz123",
+        "密码：abc12345",
+        "登录，口令是 abc12345",
+        "call with sk-abcdefghijklmnop1234",
+        "ghp_abcdefghijklmnopqrstuvwx",
+        "Authorization: Bearer abcdefghijklmnopqrst",
+        "AKIAABCDEFGHIJKLMNOP",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0",
+    ],
+)
+def test_assignment_like_secrets_are_found(text: str) -> None:
+    assert has_secret(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Say whether the password field is shown",
+        "The password is required there",
+        "Explain what an API key is",
+        "Change the password: ${new}",
+        "Read the article 'Tokens: a history'",
+        "Find the docs about secret: https://example.com",
+        "Compare the token prices",
+        "the secretary: Miller",
+    ],
+)
+def test_words_about_secrets_are_no_secrets(text: str) -> None:
+    assert not has_secret(text)
+
+
+def test_secrets_are_looked_for_in_goal_constraints_and_playbook_but_not_in_variables() -> None:
+    assert code(goal="password: hunter2") is BlockerCode.SECRET_IN_GOAL
+    assert code(constraints=("token=abcd1234",)) is BlockerCode.SECRET_IN_GOAL
+    typed = {"tool": "browser_page_type", "args": {"target": {"role": "textbox", "name": "A"}, "text": "password: hunter2"}}
+    assert code(playbook=steps(typed, FINISH)) is BlockerCode.SECRET_IN_GOAL
+    typed["args"]["text"] = "${note}"  # type: ignore[index]
+    assert isinstance(judge(playbook=steps(typed, FINISH), variables={"note": "password: hunter2"}), TaskPlan)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"variables": {f"v{n}": "" for n in range(L.MAX_VARIABLES + 1)}},
+        {"variables": {"not a word": ""}},
+        {"url": "file:///etc/passwd"},
+        {"url": "javascript:alert(1)"},
+        {"url": "http://user:pw@example.com/"},
+        {"url": "http://[broken/"},
+        {"url": "http:///nohost"},
+        {"url": "http://example.com/\n"},
+        {"deliverables": (Deliverable("a", ArtifactKind.TEXT), Deliverable("a", ArtifactKind.LIST))},
+        {"deliverables": (Deliverable("a", ArtifactKind.TEXT, path="x"), Deliverable("b", ArtifactKind.TEXT, path="x"))},
+        {"playbook": steps({"tool": "no_such_tool"}, FINISH)},
+        {"playbook": steps({"tool": "browser_tabs_list"})},
+        {"playbook": (), "goal": "x"},
+        {"playbook": steps({"tool": "browser_tabs_list"}, {"tool": "browser_tabs_list"}, FINISH), "limits": TaskLimits(tool_calls=1)},
+        {"playbook": steps(FINISH), "variables": {f"v{n}": "x" * 4000 for n in range(17)}},
+    ],
+)  # fmt: skip
+def test_what_can_not_be_carried_out_as_written_is_invalid(fields: dict[str, Any]) -> None:
+    assert code(**fields) is BlockerCode.INVALID_REQUEST
+
+
+def test_a_refusal_names_the_fault_and_never_a_value() -> None:
+    cause = judge(playbook=steps({"tool": "browser_page_type", "args": {"text": "topsecretvalue", "nope": 1}}, FINISH))
+    assert isinstance(cause, Cause)
+    assert cause.sentence is not None
+    assert "step 1" in cause.sentence.happened
+    assert "topsecretvalue" not in cause.sentence.happened
+
+
+def test_a_path_needs_a_working_directory() -> None:
+    fields = {"deliverables": (Deliverable("a", ArtifactKind.TEXT, path="x"),)}
+    assert code(replace(ALL, directory=False), **fields) is BlockerCode.INVALID_REQUEST
+    assert isinstance(judge(**fields), TaskPlan)
+
+
+def test_without_a_model_only_playbooks_run() -> None:
+    machine = replace(ALL, model=False)
+    assert code(machine) is BlockerCode.MODEL_UNCONFIGURED
+    assert isinstance(judge(machine, playbook=steps(FINISH)), TaskPlan)
+
+
+@pytest.mark.parametrize(
+    ("asked", "extension", "chromium", "got"),
+    [
+        (Browser.AUTO, True, True, Browser.CHROME),
+        (Browser.AUTO, False, True, Browser.PRIVATE),
+        (Browser.AUTO, False, False, messages.NO_CHROMIUM),
+        (Browser.CHROME, True, False, Browser.CHROME),
+        (Browser.CHROME, False, True, messages.NO_EXTENSION),
+        (Browser.PRIVATE, True, True, Browser.PRIVATE),
+        (Browser.PRIVATE, True, False, messages.NO_CHROMIUM),
+    ],
+)
+def test_the_browser_is_resolved_or_the_task_refused_with_what_to_do(
+    asked: Browser, extension: bool, chromium: bool, got: object
+) -> None:
+    planned = judge(replace(ALL, extension=extension, chromium=chromium), browser=asked)
+    if isinstance(planned, Cause):
+        assert (planned.code, planned.sentence) == (BlockerCode.BROWSER_UNAVAILABLE, got)
+    else:
+        assert planned.browser is got
+
+
+def test_a_plan_keeps_paths_from_the_worker_and_fits_its_bound() -> None:
+    deliverables = (Deliverable("a", ArtifactKind.TEXT, True, "secret/place.txt"),)
+    planned = judge(url="https://example.com/", deliverables=deliverables, constraints=("c",), limits=TaskLimits(steps=3))
+    assert isinstance(planned, TaskPlan)
+    made = assignment(planned)
+    assert (made.steps, made.planner, made.start_url) == (3, PlannerKind.LLM, "https://example.com/")
+    assert b"place.txt" not in encode(Assign("w-" + "a" * 26, made), L.MAX_FROM_SUPERVISOR)
+    assert [item.purpose for item in wanted(planned)] == ["a"]
+
+
+def test_a_playbook_plan_has_no_steps_and_its_playbook_as_bytes() -> None:
+    planned = judge(playbook=steps({"tool": "browser_tabs_list"}, FINISH))
+    assert isinstance(planned, TaskPlan)
+    assert (planned.planner, planned.budget.steps) == (PlannerKind.PLAYBOOK, 0)
+    assert planned.playbook is not None
+    assert json.loads(planned.playbook)[1] == FINISH

@@ -1,0 +1,178 @@
+"""How an end becomes the one result, and what is refused from customs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from browsercell.protocol import limits as L
+from browsercell.protocol.errors import BlockerCode, PeerViolation
+from browsercell.protocol.frames import TaskFinished
+from browsercell.protocol.results import (
+    ArtifactKind,
+    BrowserDelegateResult,
+    Deliverable,
+    Delivery,
+    DeliveryStatus,
+    ResolvedArtifact,
+    SideEffects,
+    Status,
+    Usage,
+)
+from browsercell.supervisor.messages import BLOCKERS, VERDICTS, Sentence
+from browsercell.supervisor.verdict import Cause, Wanted, accept, conclude, encoded_size, match, refused
+
+TASK = "t_" + "a" * 26
+ARTIFACT = ResolvedArtifact("a_" + "b" * 26, "prices", ArtifactKind.TABLE, 17, "0" * 64, "text/csv; charset=utf-8")
+OTHER = msgspec.structs.replace(ARTIFACT, artifact_id="a_" + "c" * 26)
+TABLE = Deliverable("prices", ArtifactKind.TABLE, True, "out.csv")
+
+
+def own(**changes: Any) -> BrowserDelegateResult:
+    made = BrowserDelegateResult(
+        task_id=TASK, status=Status.COMPLETED, execution_status=Status.COMPLETED, summary="Done", untrusted=True
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def end(
+    result: BrowserDelegateResult | None,
+    deliverables: tuple[Deliverable, ...] = (),
+    deliveries: tuple[Delivery, ...] = (),
+    cause: Cause | None = None,
+) -> BrowserDelegateResult:
+    return conclude(TASK, result, cause, SideEffects.NONE, deliverables, deliveries, Usage(seconds=1.0))
+
+
+def delivered(path: str = "out.csv", ok: bool = True) -> Delivery:
+    return Delivery(ARTIFACT.artifact_id, "prices", path, ok)
+
+
+def test_a_good_result_is_accepted_whole() -> None:
+    result = own(artifacts=(ARTIFACT,), completed_actions=("a",), question="q", next_step="n")
+    assert accept(TaskFinished(TASK, 1, result), TASK) == result
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task_id": "t_" + "z" * 26},
+        {"execution_status": Status.PARTIAL},
+        {"deliveries": (delivered(),)},
+        {"artifacts": (ARTIFACT,) * (L.MAX_CLAIMS + 1)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, artifact_id="<b>hi</b>"),)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, sha256="short"),)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, media_type="a page's words"),)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, size=-1),)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, size=L.ARTIFACT_TASK_QUOTA + 1),)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, purpose="p" * 65),)},
+        {"completed_actions": ("x" * (L.MAX_ACTION_CHARS + 1),)},
+        {"completed_actions": ("x",) * (L.MAX_ACTIONS + 1)},
+        {"question": "x" * (L.MAX_QUESTION_CHARS + 1)},
+        {"next_step": "x" * (L.MAX_QUESTION_CHARS + 1)},
+        {"summary": "界" * 4000, "current_url": "http://a/" + "界" * 3000},
+    ],
+)
+def test_a_result_no_honest_bridge_sends_is_a_violation(changes: dict[str, Any]) -> None:
+    with pytest.raises(PeerViolation):
+        accept(TaskFinished(TASK, 1, own(**changes)), TASK)
+
+
+def test_a_frame_for_another_task_is_a_violation() -> None:
+    with pytest.raises(PeerViolation):
+        accept(TaskFinished("t_" + "z" * 26, 1, own()), TASK)
+
+
+def test_the_newest_artifact_of_a_purpose_and_kind_goes_to_its_path_and_the_others_are_granted() -> None:
+    assert match([TABLE], [ARTIFACT, OTHER]) == (Wanted(ARTIFACT, "", False), Wanted(OTHER, "out.csv", True))
+
+
+def test_an_artifact_of_another_kind_is_not_delivered_for_the_purpose() -> None:
+    shot = msgspec.structs.replace(ARTIFACT, kind=ArtifactKind.SCREENSHOT)
+    assert match([TABLE], [shot]) == (Wanted(shot, "", False),)
+
+
+def test_a_pathless_deliverable_and_a_repeated_artifact_are_granted_once() -> None:
+    wanted = Deliverable("prices", ArtifactKind.TABLE)
+    assert match([wanted, wanted], [ARTIFACT, ARTIFACT]) == (Wanted(ARTIFACT, "", True),)
+
+
+def test_all_delivered_is_completed() -> None:
+    result = end(own(artifacts=(ARTIFACT,)), (TABLE,), (delivered(),))
+    assert (result.status, result.delivery_status) == (Status.COMPLETED, DeliveryStatus.COMPLETED)
+    assert result.usage.seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "deliveries", "unmet"),
+    [((), (), "prices: not produced"), ((ARTIFACT,), (delivered(ok=False),), "prices: not delivered")],
+)
+def test_a_required_deliverable_that_is_missing_or_fails_makes_it_partial(
+    artifacts: tuple[ResolvedArtifact, ...], deliveries: tuple[Delivery, ...], unmet: str
+) -> None:
+    result = end(own(artifacts=artifacts), (TABLE,), deliveries)
+    assert (result.status, result.execution_status) == (Status.PARTIAL, Status.COMPLETED)
+    assert result.delivery_status is DeliveryStatus.FAILED
+    assert result.unmet_requirements == (unmet,)
+
+
+def test_an_optional_deliverable_that_was_not_made_costs_nothing() -> None:
+    result = end(own(), (Deliverable("shot", ArtifactKind.SCREENSHOT, False, "a.png"),))
+    assert (result.status, result.delivery_status) == (Status.COMPLETED, DeliveryStatus.NOT_REQUESTED)
+
+
+def test_some_delivered_is_a_partial_delivery() -> None:
+    both = (TABLE, Deliverable("more", ArtifactKind.TABLE, True, "more.csv"))
+    more = msgspec.structs.replace(OTHER, purpose="more")
+    result = end(own(artifacts=(ARTIFACT, more)), both, (delivered(),))
+    assert (result.status, result.delivery_status) == (Status.PARTIAL, DeliveryStatus.PARTIAL)
+
+
+def test_a_blocked_execution_stays_blocked_whatever_is_missing() -> None:
+    result = end(own(status=Status.BLOCKED, execution_status=Status.BLOCKED), (TABLE,))
+    assert result.status is Status.BLOCKED
+
+
+@pytest.mark.parametrize("code", list(BlockerCode))
+def test_a_cause_gives_the_status_of_its_code_and_hides_the_workers_words(code: BlockerCode) -> None:
+    result = end(own(summary="page words"), (TABLE,), cause=Cause(code))
+    assert (result.status, result.retryable) == VERDICTS[code]
+    assert result.blocker_code is code
+    assert "page words" not in result.summary
+    assert result.summary == BLOCKERS[code].happened + "."
+    assert result.delivery_status is DeliveryStatus.FAILED
+    assert not result.untrusted
+
+
+def test_a_cause_may_have_a_sentence_of_its_own() -> None:
+    result = refused(TASK, Cause(BlockerCode.INVALID_REQUEST, Sentence("The thing is odd", "")), usage=Usage(steps=1))
+    assert (result.summary, result.next_step, result.usage.steps) == ("The thing is odd.", None, 1)
+
+
+def test_no_result_and_no_cause_is_a_crash() -> None:
+    assert end(None).blocker_code is BlockerCode.WORKER_CRASHED
+
+
+FULL = {"summary": "s" * 4000, "current_url": "http://a/" + "u" * 4000}
+
+
+@pytest.mark.parametrize(
+    ("changes", "messages", "kept"),
+    [
+        ({**FULL, "completed_actions": ("x" * 200,) * 28}, 250, {"summary": 4000}),
+        ({**FULL, "completed_actions": ("x" * 200,) * 20}, 900, {"current_url": 4009}),
+        ({**FULL, "question": "q" * 1000}, 1300, {}),
+    ],
+)
+def test_deliveries_never_push_a_result_over_its_bound_and_are_never_what_gives_way(
+    changes: dict[str, Any], messages: int, kept: dict[str, int]
+) -> None:
+    deliveries = tuple(
+        msgspec.structs.replace(delivered(f"{n}.csv", False), message="m" * messages) for n in range(10)
+    )
+    result = end(own(artifacts=(ARTIFACT,) * 2, **changes), (TABLE,), deliveries)
+    assert encoded_size(result) <= L.MAX_RESULT_BYTES
+    assert result.deliveries == deliveries
+    for name, length in kept.items():
+        assert len(getattr(result, name)) == length
