@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvloop
-from browsercell.protocol.transport import LinkEvent, LinkEventKind, Links, Peer
+from browsercell.protocol.transport import ClientLink, LinkEvent, LinkEventKind, Links, Peer, ServerLink
 
 LOOPS = ("asyncio", "uvloop")
 WAIT_S = 10.0  # far above any honest wait here; a test that needs it has failed
@@ -81,6 +81,31 @@ class Recorder:
     async def event(self, kind: LinkEventKind) -> LinkEvent:
         await until(lambda: kind in self.kinds())
         return next(event for event in self.events if event.kind is kind)
+
+
+class Bench:
+    """A server and a client in one loop."""
+
+    def __init__(self, folder: str, *, max_message: int = 64 * 1024, high_water: int = 64) -> None:
+        self.links = new_links()
+        self.server_side = Recorder()
+        self.client_side = Recorder()
+        self.path = f"{folder}/s"
+        self.server: ServerLink = self.links.serve(
+            self.path,
+            self.server_side.on_message,
+            self.server_side.on_event,
+            expect_pid=os.getpid(),
+            expect_uid=os.getuid(),
+            max_message=max_message,
+            high_water=high_water,
+        )
+        self.client: ClientLink = self.connect(self.client_side, max_message, high_water)
+
+    def connect(self, recorder: Recorder, max_message: int = 64 * 1024, high_water: int = 64) -> ClientLink:
+        return self.links.connect(
+            self.path, recorder.on_message, recorder.on_event, max_message=max_message, high_water=high_water
+        )
 
 
 async def until(condition: Callable[[], bool]) -> None:
