@@ -13,6 +13,7 @@ from browsercell.protocol import limits as L
 from browsercell.protocol.codec import encode
 from browsercell.protocol.errors import BlockerCode, ToolErrorCode
 from browsercell.protocol.frames import (
+    Assigned,
     BridgeReady,
     BrowserDone,
     BrowserExited,
@@ -391,6 +392,7 @@ def test_a_read_is_cancelled_at_once_and_an_answer_in_time_settles() -> None:
         assert await stage.expect(WorkerForgotten) == WorkerForgotten(worker, 0)
         worker, peer = await stage.spare()
         stage.assign(worker, task, 2)
+        await peer.expect(Assigned)
         peer.ask("browser_page_click", ref="e1")
         while len(user.calls) < 3:
             await asyncio.sleep(0.01)
@@ -418,7 +420,7 @@ def test_a_call_and_its_workers_end_in_one_turn() -> None:
             original(start)  # type: ignore[arg-type]
             stage.bridge._message(data, [])
 
-        stage.bridge._tasks.call = call_and_close  # type: ignore[method-assign, assignment]
+        stage.bridge._tasks.call = call_and_close  # type: ignore[method-assign]
         peer.ask("browser_page_observe")
         progress = await stage.expect(TaskProgress)
         assert progress.entry.code is ToolErrorCode.CANCELLED

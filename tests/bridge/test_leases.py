@@ -10,14 +10,15 @@ from browsercell.protocol.errors import LocalMisuse
 
 def test_the_first_tab_is_active_and_names_count_up() -> None:
     tabs = TaskTabs("a", Leases())
-    assert tabs.active is None
     first = tabs.add(11, opened=True, activate=False)
     second = tabs.add(12, opened=False, activate=False)
     assert (first, second) == (Lease("t1", 11, True), Lease("t2", 12, False))
     assert tabs.active == first
     assert tabs.add(12, opened=True, activate=True) == second  # known: only made active
     assert tabs.active == second
-    assert (len(tabs), tabs.all(), tabs.get("t1"), tabs.get("t3")) == (2, (first, second), first, None)
+    assert len(tabs) == 2
+    assert tabs.all() == (first, second)
+    assert (tabs.get("t1"), tabs.get("t3")) == (first, None)
     assert tabs.by_chrome(12) == second
     assert tabs.by_chrome(13) is None
 
