@@ -319,8 +319,8 @@ export const OP_EFFECT: Readonly<Record<keyof OpArgs, boolean>> = {
 export const ARG_SCHEMAS: Readonly<Record<keyof OpArgs, object>> = {
   browser_tabs_list: {"type": "object", "properties": {}, "required": [], "additionalProperties": false},
   browser_tabs_open: {"type": "object", "properties": {"url": {"type": "string", "maxLength": 4096, "minLength": 1}}, "required": ["url"], "additionalProperties": false},
-  browser_tabs_activate: {"type": "object", "properties": {"tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["tab"], "additionalProperties": false},
-  browser_tabs_close: {"type": "object", "properties": {"tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["tab"], "additionalProperties": false},
+  browser_tabs_activate: {"type": "object", "properties": {"tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
+  browser_tabs_close: {"type": "object", "properties": {"tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_navigate: {"type": "object", "properties": {"url": {"type": "string", "maxLength": 4096, "minLength": 1}, "history": {"enum": ["back", "forward", "reload"]}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_observe: {"type": "object", "properties": {"mode": {"enum": ["document", "interactive", "summary"]}, "max_elements": {"type": "integer", "minimum": 1, "maximum": 200}, "max_chars": {"type": "integer", "minimum": 200, "maximum": 24000}, "cursor": {"type": "string", "maxLength": 32}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_find: {"type": "object", "properties": {"query": {"type": "string", "maxLength": 200, "minLength": 1}, "role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "limit": {"type": "integer", "minimum": 1, "maximum": 50}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["query"], "additionalProperties": false},

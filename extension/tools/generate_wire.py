@@ -110,7 +110,14 @@ class Emitter:
 
 
 def _schema(kind: type[Any]) -> dict[str, Any]:
-    return _bare(tools.inline_schema(kind))
+    schema: dict[str, Any] = _bare(tools.inline_schema(kind))
+    return schema
+
+
+def _args_schema(kind: type[Any]) -> dict[str, Any]:
+    """`tab` is the worker's name for a tab: the bridge has resolved it, and may leave it out."""
+    schema = _schema(kind)
+    return {**schema, "required": [name for name in schema["required"] if name != "tab"]}
 
 
 def _bare(node: Any) -> Any:
@@ -157,7 +164,7 @@ def render() -> str:
     out.append("};\n")
     out.append("/** JSON Schema of each op's arguments. */")
     out.append("export const ARG_SCHEMAS: Readonly<Record<keyof OpArgs, object>> = {")
-    out.extend(f"  {name}: {json.dumps(_schema(tool.args))}," for name, tool in ops.items())
+    out.extend(f"  {name}: {json.dumps(_args_schema(tool.args))}," for name, tool in ops.items())
     out.append("};\n")
     out.append("/** JSON Schema of each frame that comes down, by its tag. */")
     out.append('export const DOWN_SCHEMAS: Readonly<Record<DownFrame["t"], object>> = {')

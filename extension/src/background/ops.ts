@@ -508,15 +508,8 @@ function pick<T extends object, K extends keyof T>(args: T, ...names: K[]): Pick
   return out as Pick<T, K>;
 }
 
+/** The bridge puts the changes into words; only what it can't know is said here. */
 function reply(said: string, done: Done, input: InputKind): PageReply {
-  const { changes } = done;
-  const notes: string[] = [];
-  if (changes.url === true) notes.push(done.failed === "" ? "the address changed" : `the next page did not load (${done.failed})`);
-  if (changes.page === true) notes.push("the page changed");
-  if (changes.checked !== undefined) notes.push(changes.checked ? "it is checked now" : "it is not checked now");
-  if (changes.value === true) notes.push("the value changed");
-  if (changes.newTab !== undefined) notes.push("a new tab opened");
-  if (changes.dialog !== undefined) notes.push(`a dialog (${changes.dialog}) was dismissed`);
-  const text = `${said}: ${notes.length === 0 ? "no change seen" : notes.join(", ")}`;
-  return { text, url: done.url, title: done.title, version: done.version, input, changes };
+  const text = done.failed === "" ? said : `${said}; the page it leads to did not load`;
+  return { text, url: done.url, title: done.title, version: done.version, input, changes: done.changes };
 }

@@ -79,6 +79,10 @@ const PHRASES = [
   "card no",
   "card number",
   "card verification",
+  "cc no",
+  "cc num",
+  "cc number",
+  "client secret",
   "credit card",
   "debit card",
   "login code",
@@ -141,8 +145,8 @@ const CHINESE = [
 export function wordsOf(text: string): string[] {
   return text
     .slice(0, 400) // a label is short; a page may not make this expensive
-    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .replace(/([A-Z]+|[0-9])([A-Z][a-z])/g, "$1 $2")
     .toLowerCase()
     .split(/[^a-z0-9]+/)
     .filter((word) => word !== "");
