@@ -1,6 +1,6 @@
 """Draws `extension/icons/*.png`: a rounded cell with a page corner inside. Standard library only, same bytes each run.
 
-    python extension/tools/draw_icons.py
+python extension/tools/draw_icons.py
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ def draw(size: int) -> bytes:
                 r, g, b, a = colour(x, y)
                 total = [total[0] + r * a, total[1] + g * a, total[2] + b * a, total[3] + a]
             alpha = total[3]
-            rows += bytes(
-                [*((t // alpha if alpha else 0) for t in total[:3]), alpha // (SAMPLES * SAMPLES)]
-            )
+            rows += bytes([*((t // alpha if alpha else 0) for t in total[:3]), alpha // (SAMPLES * SAMPLES)])
     header = struct.pack(">IIBBBBB", size, size, 8, 6, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

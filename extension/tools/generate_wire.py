@@ -184,7 +184,9 @@ def main() -> int:
         return 0
     if OUTPUT.is_file() and OUTPUT.read_text("utf-8") == text:
         return 0
-    print("extension/src/wire.ts is out of date; run: python extension/tools/generate_wire.py", file=sys.stderr)
+    print(
+        "extension/src/wire.ts is out of date; run: python extension/tools/generate_wire.py", file=sys.stderr
+    )
     return 1
 
 

@@ -15,7 +15,6 @@ from .launcher import DIST, Chromium
 from .peer import Peer, ToolFailed, until
 from .site import Site
 
-
 _numbers = itertools.count(1)
 
 
@@ -86,10 +85,8 @@ class Tab:
         return self.js("document.getElementById('out').textContent")
 
     def close(self) -> None:
-        try:
-            self.run("tabs_close", tab="t1")
-        except ToolFailed as failed:
-            assert failed.error.code == ToolErrorCode.NO_TAB, failed  # the test closed it
+        error = self.world.peer.attempt("browser_tabs_close", self.id)
+        assert error is None or error.code == ToolErrorCode.NO_TAB, error  # the test closed it
 
 
 @pytest.fixture(scope="session")

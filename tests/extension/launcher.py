@@ -6,6 +6,8 @@ to the service worker: one would keep it awake and hide sleep bugs.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -57,9 +59,7 @@ class Chromium:
             *flags,
             "about:blank",
         ]
-        actions: list[Any] = [
-            (os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)
-        ]
+        actions: list[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
         actions += [(os.POSIX_SPAWN_DUP2, ours[0], 3), (os.POSIX_SPAWN_DUP2, ours[3], 4)]
         self.pid = os.posix_spawnp(
             binary,
@@ -169,10 +169,8 @@ class Chromium:
 
     def close(self) -> None:
         """Asks, waits, kills; then nothing of it is left."""
-        try:
+        with contextlib.suppress(CdpError, TimeoutError, OSError):  # gone or hanging: it is killed below
             self.send("Browser.close", timeout=5)
-        except (CdpError, TimeoutError, OSError):
-            pass  # already gone or hanging: it is killed below
         deadline = time.monotonic() + 5
         while os.waitpid(self.pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > deadline:
@@ -187,8 +185,6 @@ class Chromium:
 
 
 def _move_up(fd: int) -> int:
-    import fcntl
-
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOW_FDS)
     os.close(fd)
     return moved

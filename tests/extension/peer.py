@@ -140,7 +140,9 @@ class Peer:
     async def _send(self, socket: ServerConnection, frame: frames.ExtFrame) -> None:
         await socket.send(msgspec.json.encode(frame).decode())
 
-    async def _command(self, op: str, args: Any, tab: int | None, tabs: tuple[int, ...], ms: int) -> frames.ExtReply:
+    async def _command(
+        self, op: str, args: Any, tab: int | None, tabs: tuple[int, ...], ms: int
+    ) -> frames.ExtReply:
         socket = self._socket
         if socket is None:
             raise ConnectionError("not connected")
@@ -152,7 +154,14 @@ class Peer:
         return await asyncio.wait_for(future, ms / 1000 + 5)
 
     def run(
-        self, op: str, chrome_tab: int | None = None, /, *, ms: int | None = None, tabs: tuple[int, ...] = (), **args: Any
+        self,
+        op: str,
+        chrome_tab: int | None = None,
+        /,
+        *,
+        ms: int | None = None,
+        tabs: tuple[int, ...] = (),
+        **args: Any,
     ) -> frames.PageReply:
         """One command; raises ToolFailed."""
         full = f"browser_{op}" if f"browser_{op}" in WORKER_TOOLS else op
@@ -163,9 +172,15 @@ class Peer:
         assert reply.ok is not None
         return reply.ok
 
+    def attempt(self, op: str, chrome_tab: int) -> frames.PageError | None:
+        """One command without arguments; gives its error."""
+        return self.call(self._command(op, {}, chrome_tab, (), 5_000)).error
+
     def start(self, op: str, chrome_tab: int | None = None, /, *, ms: int = 10_000, **args: Any) -> Any:
         """Sends a command without waiting; gives a future of its reply."""
-        return asyncio.run_coroutine_threadsafe(self._command(f"browser_{op}", args, chrome_tab, (), ms), self.loop)
+        return asyncio.run_coroutine_threadsafe(
+            self._command(f"browser_{op}", args, chrome_tab, (), ms), self.loop
+        )
 
     def send(self, frame: frames.ExtFrame) -> None:
         """Sends a frame as it is."""

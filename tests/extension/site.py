@@ -109,12 +109,18 @@ PAGES: Final[dict[str, str]] = {
         <iframe title=same src=/frame/same style="width:300px;height:150px;border:5px solid;padding:7px"></iframe>
         <iframe title=cross src="http://localhost:PORT/frame/nest" style="width:400px;height:300px"></iframe>""",
     ),
-    "/frame/same": page("Same", "<button onclick=\"say('in same ' + event.isTrusted)\">In same</button> <input aria-label='Frame field'>"),
+    "/frame/same": page(
+        "Same",
+        "<button onclick=\"say('in same ' + event.isTrusted)\">In same</button> <input aria-label='Frame field'>",
+    ),
     "/frame/nest": page(
         "Nest",
         "<button onclick=\"say('in cross')\">In cross</button><iframe src=/frame/deep style='width:300px;height:200px'></iframe>",
     ),
-    "/frame/deep": page("Deep", "<div style='height:400px'>deep</div><button onclick=\"say('in deep ' + event.isTrusted)\">In deep</button>"),
+    "/frame/deep": page(
+        "Deep",
+        "<div style='height:400px'>deep</div><button onclick=\"say('in deep ' + event.isTrusted)\">In deep</button>",
+    ),
     "/tables": page(
         "Tables",
         """<table><tr><td>layout</td><td><p>x</p></td></tr></table>
@@ -125,7 +131,9 @@ PAGES: Final[dict[str, str]] = {
         <div><div role=row><span role=gridcell>k1</span><span role=gridcell>v1</span></div></div></div>""",
     ),
     "/names": "",
-    "/long": page("Long", "".join(f"<p>Paragraph {i} {'word ' * 30}</p><a href=/l/{i}>Link {i}</a>" for i in range(400))),
+    "/long": page(
+        "Long", "".join(f"<p>Paragraph {i} {'word ' * 30}</p><a href=/l/{i}>Link {i}</a>" for i in range(400))
+    ),
     "/dynamic": page(
         "Dynamic",
         """<button onclick="setTimeout(() => { const b = document.createElement('button'); b.textContent = 'Appeared'; document.body.append(b); }, 300)">Show soon</button>
@@ -140,7 +148,10 @@ PAGES: Final[dict[str, str]] = {
     ),
     "/slowload": page("Slow load", "<h1>Slow</h1><img src=/slow>"),
     "/loop": page("Loop", "<script>setTimeout(() => alert('stuck'), 50)</script>"),
-    "/secret-shot": page("Shot", "<body style='margin:0;background:#fff'><input type=password value=WWWWWWWWWWWW style='font-size:60px;border:0;width:600px;-webkit-text-security:none'>"),
+    "/secret-shot": page(
+        "Shot",
+        "<body style='margin:0;background:#fff'><input type=password value=WWWWWWWWWWWW style='font-size:60px;border:0;width:600px;-webkit-text-security:none'>",
+    ),
 }
 
 
@@ -159,8 +170,8 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return None
         text = PAGES.get(path) or page(path, f"<h1>Page {path}</h1>")
-        port = str(self.server.server_address[1])
-        return self._answer(text.replace("PORT", port), "text/html; charset=utf-8")
+        host = self.headers.get("Host") or ""
+        return self._answer(text.replace("PORT", host.rpartition(":")[2]), "text/html; charset=utf-8")
 
     def _answer(self, text: str, kind: str) -> None:
         body = text.encode()

@@ -17,6 +17,7 @@ from .peer import Peer, until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 Open = Callable[[str], Tab]
+ATTACHED = "chrome.debugger.getTargets().then(all => all.some(t => t.tabId === TAB && t.attached))"
 
 
 @pytest.fixture
@@ -40,7 +41,12 @@ def _open_popup(chromium: Chromium) -> str:
     target = str(
         chromium.send("Target.createTarget", url=f"chrome-extension://{EXTENSION_ID}/popup.html")["targetId"]
     )
-    until(lambda: bool(chromium.evaluate(target, "document.readyState === 'complete' && !!window.chrome?.storage")), 10)
+    until(
+        lambda: bool(
+            chromium.evaluate(target, "document.readyState === 'complete' && !!window.chrome?.storage")
+        ),
+        10,
+    )
     return target
 
 
@@ -115,8 +121,7 @@ def test_a_restarted_worker_reconnects_and_keeps_tabs_refs_and_debugger(open_tab
     assert reply.input == frames.InputKind.TRUSTED
     assert tab.out == "first"
     tab.run("release")
-    attached = "chrome.debugger.getTargets().then(all => all.some(t => t.tabId === %d && t.attached))" % tab.id
-    assert world.chromium.in_worker(attached) is False
+    assert world.chromium.in_worker(ATTACHED.replace("TAB", str(tab.id))) is False
 
 
 def test_a_sleeping_worker_is_woken_by_its_alarm_when_the_bridge_is_back(lone: Chromium) -> None:
@@ -161,11 +166,11 @@ def test_storage_is_closed_to_content_scripts(open_tab: Open, world: World) -> N
     tab = open_tab("/home")
     tab.observe()
     probe = (
-        "chrome.scripting.executeScript({target: {tabId: %d}, func: async () => {"
+        "chrome.scripting.executeScript({target: {tabId: TAB}, func: async () => {"
         " try { return JSON.stringify(await chrome.storage.local.get()); } catch (e) { return 'closed: ' + e.message; } }})"
-        ".then(r => r[0].result)" % tab.id
+        ".then(r => r[0].result)"
     )
-    assert str(world.chromium.in_worker(probe)).startswith("closed: ")
+    assert str(world.chromium.in_worker(probe.replace("TAB", str(tab.id)))).startswith("closed: ")
 
 
 def test_pages_cannot_reach_the_runtime(open_tab: Open) -> None:

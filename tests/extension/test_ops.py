@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from browsercell.protocol.errors import ToolErrorCode as Code
-from browsercell.protocol.frames import ExtEventKind, InputKind
+from browsercell.protocol.frames import Changes, ExtCancel, ExtEventKind, InputKind, PageReply, Rows
 from browsercell.protocol.settings import InputMode
 
 from .conftest import Tab, World
@@ -19,6 +19,19 @@ from .peer import ToolFailed, until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 Open = Callable[[str], Tab]
+ATTACHED = "chrome.debugger.getTargets().then(all => all.some(t => t.tabId === TAB && t.attached))"
+
+
+def changed(reply: PageReply) -> Changes:
+    """What an action says it changed."""
+    assert reply.changes is not None
+    return reply.changes
+
+
+def table(reply: PageReply) -> Rows:
+    """What an extraction gave."""
+    assert reply.rows is not None
+    return reply.rows
 
 
 # ---------------------------------------------------------------- observe
@@ -38,7 +51,9 @@ def test_summary_ranks_controls_then_navigation_then_records(open_tab: Open) -> 
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places), text
-    assert "£1.50" in text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if "Book 1" in line)]
+    assert (
+        "£1.50" in text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if "Book 1" in line)]
+    )
     assert "(12 records)" in text
 
 
@@ -51,7 +66,12 @@ def test_interactive_mode_has_controls_only(open_tab: Open) -> None:
 def test_document_mode_reads_in_order_with_inline_refs(open_tab: Open) -> None:
     text = open_tab("/shop").observe("document")
     assert re.search(r'^Read the \[e\d+\] link "terms" first\.$', text, re.M)
-    assert text.index("# Books") < text.index("Book 1") < text.index("## Opening hours") < text.index("Every day from nine.")
+    assert (
+        text.index("# Books")
+        < text.index("Book 1")
+        < text.index("## Opening hours")
+        < text.index("Every day from nine.")
+    )
 
 
 def test_observe_keeps_hard_limits_and_a_cursor_goes_on(open_tab: Open) -> None:
@@ -109,7 +129,9 @@ def test_sensitive_fields_show_neither_value_nor_length(open_tab: Open) -> None:
             continue
         assert "4111" not in reply.text + str(reply.rows)
     for name in ("Password", "Card number", "验证码"):
-        error = tab.fails("page_type", Code.SENSITIVE_FIELD, target={"role": "textbox", "name": name}, text="x")
+        error = tab.fails(
+            "page_type", Code.SENSITIVE_FIELD, target={"role": "textbox", "name": name}, text="x"
+        )
         assert not error.may_have_effect
 
 
@@ -131,7 +153,12 @@ def test_shadow_roots_open_and_closed(open_tab: Open) -> None:
     assert tab.out == "open inner"
     assert tab.run("page_click", name="Closed inner").input == InputKind.TRUSTED
     assert tab.out == "closed inner"
-    assert tab.run("page_type", target={"role": "textbox", "name": "Inner field"}, text="abc").changes.value_length == 3
+    assert (
+        changed(
+            tab.run("page_type", target={"role": "textbox", "name": "Inner field"}, text="abc")
+        ).value_length
+        == 3
+    )
 
 
 # ---------------------------------------------------------------- refs
@@ -184,7 +211,9 @@ def test_find_ranks_and_gives_only_hits(open_tab: Open) -> None:
     lines = tab.run("page_find", query="book 7", limit=3).text.splitlines()
     assert len(lines) == 3
     assert 'link "Book 7"' in lines[0]
-    assert tab.run("page_find", query="opening hours", role="heading").text.endswith('heading "Opening hours"')
+    assert tab.run("page_find", query="opening hours", role="heading").text.endswith(
+        'heading "Opening hours"'
+    )
     assert "every day" in tab.run("page_find", query="every day from").text.lower()
     assert tab.run("page_find", query="zebra").text == "No matches"
 
@@ -209,8 +238,8 @@ def test_a_click_is_trusted_and_verified(open_tab: Open) -> None:
     assert tab.out == "plain true"
     assert reply.input == InputKind.TRUSTED
     assert reply.changes is not None
-    assert reply.changes.page
-    assert not reply.changes.url
+    assert changed(reply).page
+    assert not changed(reply).url
 
 
 def test_a_click_by_script_says_so(open_tab: Open, world: World) -> None:
@@ -248,16 +277,16 @@ def test_far_and_hidden_boxes_are_reached(open_tab: Open) -> None:
     assert tab.out == "far"
     reply = tab.run("page_click", target={"role": "checkbox", "name": "Custom"})
     assert tab.out == "custom true"
-    assert reply.changes.checked is True
+    assert changed(reply).checked is True
     tab.run("page_click", target={"role": "checkbox", "name": "Gone box"})
     assert tab.out == "gone true"
 
 
 def test_dialogs_are_dismissed_and_reported(open_tab: Open) -> None:
     tab = open_tab("/clicks")
-    assert tab.run("page_click", name="Alert").changes.dialog == "alert"
+    assert changed(tab.run("page_click", name="Alert")).dialog == "alert"
     assert tab.out == "after alert"
-    assert tab.run("page_click", name="Confirm").changes.dialog == "confirm"
+    assert changed(tab.run("page_click", name="Confirm")).dialog == "confirm"
     assert tab.out == "confirm false"
 
 
@@ -265,18 +294,18 @@ def test_dialogs_are_dismissed_and_reported(open_tab: Open) -> None:
 def test_new_tabs_are_reported_and_usable(open_tab: Open, world: World, name: str) -> None:
     tab = open_tab("/clicks")
     reply = tab.run("page_click", name=name)
-    assert reply.changes.new_tab is not None
-    assert "Page" in world.peer.run("page_observe", reply.changes.new_tab).text
-    world.peer.run("tabs_close", reply.changes.new_tab, tab="t1")
+    assert changed(reply).new_tab is not None
+    assert "Page" in world.peer.run("page_observe", changed(reply).new_tab).text
+    world.peer.run("tabs_close", changed(reply).new_tab, tab="t1")
 
 
 def test_settling_waits_for_what_the_click_set_going(open_tab: Open) -> None:
     tab = open_tab("/clicks")
     reply = tab.run("page_click", name="Fetch")
     assert tab.out == "slow answer"
-    assert reply.changes.page
+    assert changed(reply).page
     reply = tab.run("page_click", name="Push")
-    assert reply.changes.url
+    assert changed(reply).url
     assert reply.url.endswith("/clicks/spa")
     assert reply.title == "Spa"
 
@@ -286,7 +315,7 @@ def test_a_link_is_followed_to_its_load(open_tab: Open) -> None:
     reply = tab.run("page_click", name="Home")
     assert reply.url.endswith("/home")
     assert reply.title == "/home"
-    assert reply.changes.url
+    assert changed(reply).url
     assert reply.version
 
 
@@ -300,7 +329,7 @@ def test_typing_replaces_or_appends(open_tab: Open, world: World, mode: InputMod
     kind = InputKind.TRUSTED if mode == InputMode.ALWAYS else InputKind.SYNTHETIC
     reply = tab.run("page_type", target={"role": "textbox", "name": "Notes"}, text="new")
     assert reply.input == kind
-    assert reply.changes.value_length == 3
+    assert changed(reply).value_length == 3
     tab.run("page_type", target={"role": "textbox", "name": "Notes"}, text=" more", clear=False)
     assert tab.js("document.querySelector('textarea').value") == "new more"
     tab.run("page_type", target={"role": "textbox", "name": "Notes"}, text="")
@@ -320,7 +349,7 @@ def test_submitting_follows_the_form(open_tab: Open, world: World, mode: InputMo
     world.mode(mode)
     reply = tab.run("page_type", target={"role": "searchbox", "name": "Search"}, text="tea", submit=True)
     assert reply.url.endswith("/search?q=tea")
-    assert reply.changes.url
+    assert changed(reply).url
 
 
 def test_fields_that_take_no_text_are_refused(open_tab: Open) -> None:
@@ -337,15 +366,20 @@ def test_selecting_options_and_boxes(open_tab: Open) -> None:
     tab.run("page_select", target={"role": "combobox", "name": "Sort"}, values=["p"])
     assert tab.js("document.querySelector('[name=sort]').value") == "p"
     tab.run("page_select", target={"role": "listbox", "name": "Colours"}, values=["red", "blue"])
-    assert tab.js("[...document.querySelector('[name=colours]').selectedOptions].map(o => o.value).join()") == "red,blue"
-    tab.fails("page_select", Code.UNKNOWN_OPTION, target={"role": "combobox", "name": "Sort"}, values=["By colour"])
+    assert (
+        tab.js("[...document.querySelector('[name=colours]').selectedOptions].map(o => o.value).join()")
+        == "red,blue"
+    )
+    tab.fails(
+        "page_select", Code.UNKNOWN_OPTION, target={"role": "combobox", "name": "Sort"}, values=["By colour"]
+    )
     for wanted in (True, True, False):
         tab.run("page_select", target={"role": "checkbox", "name": "I agree"}, checked=wanted)
         assert tab.js("document.querySelector('[name=agree]').checked") is wanted
     tab.run("page_select", target={"role": "radio", "name": "Large"}, checked=True)
     assert tab.js("document.querySelector('[name=size]:checked').value") == "l"
     reply = tab.run("page_select", target={"role": "switch", "name": "Alerts"}, checked=True)
-    assert reply.changes.checked is True
+    assert changed(reply).checked is True
     tab.run("page_select", target={"role": "combobox", "name": "Country"}, values=["Spain"])
     assert tab.out == "country Spain"
 
@@ -400,8 +434,6 @@ def test_waiting(open_tab: Open) -> None:
 
 
 def test_a_cancelled_command_is_answered_at_once(open_tab: Open, world: World) -> None:
-    from browsercell.protocol.frames import ExtCancel
-
     tab = open_tab("/dynamic")
     future = world.peer.start("page_wait", tab.id, until="text", text="never", timeout_ms=9_000)
     time.sleep(0.3)
@@ -419,16 +451,15 @@ def test_a_cancelled_command_is_answered_at_once(open_tab: Open, world: World) -
 
 def test_tables_with_spans_headers_and_hidden_rows(open_tab: Open) -> None:
     tab = open_tab("/tables")
-    rows = tab.run("page_extract", kind="table").rows
-    assert rows is not None
+    rows = table(tab.run("page_extract", kind="table"))
     assert rows.columns == ("Name", "Price Net", "Price Gross")
     assert rows.rows == (('A, "best"', "1", "2"), ("B", "3", "4"), ("B", "5", "5"))
     picked = tab.run("page_extract", kind="table", fields=["price gross", "Name"], limit=1)
-    assert picked.rows.columns == ("Price Gross", "Name")
-    assert picked.rows.rows == (("2", 'A, "best"'),)
-    assert picked.rows.total == 3
+    assert table(picked).columns == ("Price Gross", "Name")
+    assert table(picked).rows == (("2", 'A, "best"'),)
+    assert table(picked).total == 3
     assert "… 2 more rows" in picked.text
-    grid = tab.run("page_extract", kind="table", target={"role": "gridcell", "name": "v1"}).rows
+    grid = table(tab.run("page_extract", kind="table", target={"role": "gridcell", "name": "v1"}))
     assert grid.columns == ("K", "V")
     assert grid.rows == (("k1", "v1"),)
     tab.fails("page_extract", Code.NOT_FOUND, kind="table", fields=["nothing"])
@@ -436,12 +467,11 @@ def test_tables_with_spans_headers_and_hidden_rows(open_tab: Open) -> None:
 
 def test_lists_links_and_text(open_tab: Open) -> None:
     tab = open_tab("/shop")
-    rows = tab.run("page_extract", kind="list").rows
-    assert rows is not None
+    rows = table(tab.run("page_extract", kind="list"))
     assert rows.total == 12
     assert rows.rows[0][:3] == ("Book 1", "£1.50", "Author 1")
     assert rows.rows[0][-1].endswith("/book/1")
-    links = tab.run("page_extract", kind="links", target={"role": "navigation", "name": "Main"}).rows
+    links = table(tab.run("page_extract", kind="links", target={"role": "navigation", "name": "Main"}))
     assert [row[0] for row in links.rows] == ["Home", "About us"]
     assert links.rows[0][1] == f"{tab.world.site.base}/home"
     text = tab.run("page_extract", kind="text").text
@@ -453,7 +483,7 @@ def test_extract_previews_are_bounded(open_tab: Open) -> None:
     tab = open_tab("/long")
     reply = tab.run("page_extract", kind="text")
     assert len(reply.text) <= 24_000
-    assert reply.rows.total == 800
+    assert table(reply).total == 800
 
 
 # ---------------------------------------------------------------- screenshots
@@ -525,8 +555,7 @@ def test_a_screenshot_gives_its_attachment_back(open_tab: Open, world: World) ->
     tab = open_tab("/shop")
     world.mode(InputMode.NEVER)
     tab.run("page_screenshot")
-    attached = "chrome.debugger.getTargets().then(all => all.some(t => t.tabId === %d && t.attached))" % tab.id
-    assert world.chromium.in_worker(attached) is False
+    assert world.chromium.in_worker(ATTACHED.replace("TAB", str(tab.id))) is False
 
 
 # ---------------------------------------------------------------- frames
@@ -535,14 +564,14 @@ def test_a_screenshot_gives_its_attachment_back(open_tab: Open, world: World) ->
 def test_frames_are_merged_and_clicked(open_tab: Open) -> None:
     tab = open_tab("/frames")
     text = tab.observe("interactive")
-    refs = dict(reversed(found) for found in re.findall(r'\[(f\d+e\d+)\] button "([^"]+)"', text))
+    refs = {name: ref for ref, name in re.findall(r'\[(f\d+e\d+)\] button "([^"]+)"', text)}
     assert set(refs) == {"In same", "In cross", "In deep"}, text
     assert tab.run("page_click", ref=refs["In same"]).input == InputKind.TRUSTED
     assert tab.run("page_click", ref=refs["In deep"]).input == InputKind.TRUSTED
     assert "in deep true" in tab.run("page_observe", mode="document").text
     assert "in same true" in tab.observe("document")
     reply = tab.run("page_type", target={"role": "textbox", "name": "Frame field"}, text="abc")
-    assert reply.changes.value_length == 3
+    assert changed(reply).value_length == 3
     tab.js("document.querySelector('iframe').remove()")
     error = tab.fails("page_click", Code.STALE_REF, ref=refs["In same"])
     assert not error.refs_valid
@@ -576,7 +605,16 @@ def test_pages_that_do_not_load(open_tab: Open) -> None:
     assert caught.value.error.code == Code.NAVIGATION_FAILED
 
 
-@pytest.mark.parametrize("url", ["chrome://version", "file:///etc/passwd", "javascript:alert(1)", "http://user:pw@127.0.0.1/", "view-source:http://127.0.0.1/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "chrome://version",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "http://user:pw@127.0.0.1/",
+        "view-source:http://127.0.0.1/",
+    ],
+)
 def test_addresses_that_are_no_task_of_ours(open_tab: Open, url: str) -> None:
     open_tab("/shop").fails("page_navigate", Code.POLICY_DENIED, url=url)
 
@@ -590,7 +628,9 @@ def test_the_bridges_own_port_is_out_of_bounds(open_tab: Open, world: World) -> 
 def test_restricted_pages_answer_quickly(open_tab: Open, world: World) -> None:
     tab = open_tab("/shop")
     for url in ("chrome://version/", "about:blank", f"view-source:{world.site.base}/shop"):
-        world.chromium.in_worker(f"chrome.tabs.update({tab.id}, {{url: '{url}'}}).then(() => new Promise(r => setTimeout(r, 400))).then(() => true)")
+        world.chromium.in_worker(
+            f"chrome.tabs.update({tab.id}, {{url: '{url}'}}).then(() => new Promise(r => setTimeout(r, 400))).then(() => true)"
+        )
         started = time.monotonic()
         tab.fails("page_observe", Code.RESTRICTED_PAGE)
         assert time.monotonic() - started < 2
@@ -600,7 +640,9 @@ def test_restricted_pages_answer_quickly(open_tab: Open, world: World) -> None:
 def test_a_dialog_without_debugger_is_named(open_tab: Open, world: World) -> None:
     world.mode(InputMode.NEVER)
     tab = open_tab("/home")
-    world.chromium.send("Target.activateTarget", targetId=tab.target)  # an alert of a background tab does not block
+    world.chromium.send(
+        "Target.activateTarget", targetId=tab.target
+    )  # an alert of a background tab does not block
     tab.js("setTimeout(() => alert('stuck'), 150), true")  # after the test's own session is gone
     time.sleep(0.5)
     error = tab.fails("page_observe", Code.BLOCKED_BY_DIALOG, ms=2_000)
@@ -623,8 +665,14 @@ def test_a_busy_page_ends_at_the_deadline(open_tab: Open) -> None:
 def test_a_crashed_page_is_named_and_comes_back(open_tab: Open, world: World) -> None:
     tab = open_tab("/shop")
     tab.run("page_press", key="Tab")
-    world.chromium.in_worker(f"chrome.debugger.sendCommand({{tabId: {tab.id}}}, 'Page.crash').catch(() => 0), true")
-    until(lambda: any(e.kind == ExtEventKind.CRASHED and e.tab == tab.id for e in world.peer.events), 5, "the crash")
+    world.chromium.in_worker(
+        f"chrome.debugger.sendCommand({{tabId: {tab.id}}}, 'Page.crash').catch(() => 0), true"
+    )
+    until(
+        lambda: any(e.kind == ExtEventKind.CRASHED and e.tab == tab.id for e in world.peer.events),
+        5,
+        "the crash",
+    )
     assert not tab.fails("page_observe", Code.PAGE_CRASHED).refs_valid
     assert world.peer.run("tabs_list", tabs=(tab.id,)).tabs[0].status == "crashed"
     tab.run("page_navigate", url=f"{world.site.base}/shop")
@@ -641,12 +689,21 @@ def test_tabs_open_in_the_background_and_are_listed(open_tab: Open, world: World
     assert one.id not in active
     assert two.id not in active
     tabs = world.peer.run("tabs_list", tabs=(one.id, two.id, 999_999)).tabs
-    assert [(tab.tab, tab.title, tab.status) for tab in tabs] == [(one.id, "Shop", "complete"), (two.id, "/home", "complete")]
+    assert [(tab.tab, tab.title, tab.status) for tab in tabs] == [
+        (one.id, "Shop", "complete"),
+        (two.id, "/home", "complete"),
+    ]
     assert one.run("tabs_activate", tab="t1").url == one.url
-    assert one.id not in world.chromium.in_worker("chrome.tabs.query({active: true}).then(all => all.map(t => t.id))")
+    assert one.id not in world.chromium.in_worker(
+        "chrome.tabs.query({active: true}).then(all => all.map(t => t.id))"
+    )
     one.run("tabs_close", tab="t1")
     one.fails("page_observe", Code.NO_TAB)
-    until(lambda: any(e.kind == ExtEventKind.TAB_CLOSED and e.tab == one.id for e in world.peer.events), 5, "the event")
+    until(
+        lambda: any(e.kind == ExtEventKind.TAB_CLOSED and e.tab == one.id for e in world.peer.events),
+        5,
+        "the event",
+    )
 
 
 def test_bad_calls_are_refused_before_anything_happens(open_tab: Open) -> None:
@@ -660,8 +717,9 @@ def test_release_lets_go_of_the_tab(open_tab: Open, world: World) -> None:
     tab = open_tab("/shop")
     tab.run("page_click", name="Go")
     tab.run("release")
-    attached = "chrome.debugger.getTargets().then(all => all.some(t => t.tabId === %d && t.attached))" % tab.id
-    assert world.chromium.in_worker(attached) is False
+    assert world.chromium.in_worker(ATTACHED.replace("TAB", str(tab.id))) is False
     count = len(world.peer.events)
-    world.chromium.in_worker(f"chrome.tabs.reload({tab.id}).then(() => new Promise(r => setTimeout(r, 400))).then(() => true)")
+    world.chromium.in_worker(
+        f"chrome.tabs.reload({tab.id}).then(() => new Promise(r => setTimeout(r, 400))).then(() => true)"
+    )
     assert [e for e in world.peer.events[count:] if e.tab == tab.id] == []

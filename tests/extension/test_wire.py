@@ -20,7 +20,9 @@ EXTENSION = Path(__file__).resolve().parents[2] / "extension"
 
 def test_wire_types_are_what_protocol_says() -> None:
     done = subprocess.run(
-        [sys.executable, str(EXTENSION / "tools" / "generate_wire.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(EXTENSION / "tools" / "generate_wire.py"), "--check"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -32,7 +34,9 @@ def test_the_check_notices_a_difference(tmp_path: Path) -> None:
     (tmp_path / "tools" / "generate_wire.py").write_text(script, "utf-8")
     (tmp_path / "src" / "wire.ts").write_text("// old\n", "utf-8")
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "tools" / "generate_wire.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(tmp_path / "tools" / "generate_wire.py"), "--check"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1
     assert "out of date" in done.stderr
@@ -56,7 +60,8 @@ def test_every_permission_has_its_reason_in_the_readme() -> None:
 
 def test_both_languages_say_everything() -> None:
     english, chinese = (
-        json.loads((EXTENSION / "_locales" / name / "messages.json").read_text("utf-8")) for name in ("en", "zh_CN")
+        json.loads((EXTENSION / "_locales" / name / "messages.json").read_text("utf-8"))
+        for name in ("en", "zh_CN")
     )
     assert english.keys() == chinese.keys()
     sources = (EXTENSION / "src" / "popup" / "popup.ts").read_text("utf-8")
@@ -72,7 +77,9 @@ def test_icons_are_drawn_by_the_script(tmp_path: Path) -> None:
     shutil.copy(EXTENSION / "tools" / "draw_icons.py", tmp_path / "tools")
     subprocess.run([sys.executable, str(tmp_path / "tools" / "draw_icons.py")], check=True)
     for size in (16, 32, 48, 128):
-        assert (tmp_path / "icons" / f"{size}.png").read_bytes() == (EXTENSION / "icons" / f"{size}.png").read_bytes()
+        assert (tmp_path / "icons" / f"{size}.png").read_bytes() == (
+            EXTENSION / "icons" / f"{size}.png"
+        ).read_bytes()
 
 
 def test_no_page_script_has_a_network_or_eval_door() -> None:
