@@ -60,7 +60,7 @@ def _absent() -> Unavailable:
 def _start_if_needed(runtime_folder: str, start: bool, arguments: Sequence[str]) -> OwnSupervisor | None:
     if not start or _answers(runtime_folder):
         return None
-    return OwnSupervisor(runtime_folder, arguments)
+    return OwnSupervisor(runtime_folder, lambda: _answers(runtime_folder), arguments)
 
 
 def _answers(runtime_folder: str) -> bool:

@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from .errors import Unavailable
-from .places import RUNTIME_VARIABLE, host_socket
+from .places import RUNTIME_VARIABLE
 
 START_SECONDS: Final = 30.0  # cold start of three interpreters on a busy machine
+POLL_SECONDS: Final = 0.02  # between two tries to connect
 STOP_SECONDS: Final = 10.0
 MAX_ERROR_BYTES: Final = 4096  # of the child's standard error
 
@@ -25,9 +26,11 @@ MAX_ERROR_BYTES: Final = 4096  # of the child's standard error
 class OwnSupervisor:
     """A supervisor of this client's own. `close` ends it; so does the end of this process."""
 
-    def __init__(self, runtime_folder: str, arguments: Sequence[str] = ()) -> None:
-        """Starts it and waits until it listens. Raises Unavailable with its own error line."""
-        self._runtime_folder = runtime_folder
+    def __init__(
+        self, runtime_folder: str, answers: Callable[[], bool], arguments: Sequence[str] = ()
+    ) -> None:
+        """Starts it and waits until `answers` (a socket file alone may be a dead one's). Raises Unavailable with its own
+        error line."""
         environment = {**os.environ, RUNTIME_VARIABLE: runtime_folder}
         self._process = subprocess.Popen(
             [
@@ -47,7 +50,7 @@ class OwnSupervisor:
             start_new_session=True,
         )
         try:
-            self._wait()
+            self._wait(answers)
         except BaseException:
             self.close()
             raise
@@ -56,10 +59,9 @@ class OwnSupervisor:
     def pid(self) -> int:
         return self._process.pid
 
-    def _wait(self) -> None:
+    def _wait(self, answers: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS
-        path = host_socket(self._runtime_folder)
-        while not os.path.exists(path):
+        while not answers():
             if self._process.poll() is not None:
                 raise Unavailable(self._error_line())
             if time.monotonic() > deadline:
@@ -67,7 +69,7 @@ class OwnSupervisor:
                     f"the supervisor did not listen within {START_SECONDS:g} s",
                     next_step="Run: supervisor doctor",
                 )
-            time.sleep(0.02)
+            time.sleep(POLL_SECONDS)
 
     def _error_line(self) -> str:
         pipe = self._process.stderr

@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Mapping
 from typing import Final
 
-HOST_SOCKET: Final = "host"
+HOST_SOCKET: Final = (
+    "host/socket"  # in a 0700 folder of its own: as root the runtime folder itself lets workers through
+)
 RUNTIME_VARIABLE: Final = "BROWSERCELL_RUNTIME_DIR"
 
 

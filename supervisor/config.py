@@ -359,7 +359,7 @@ def supervisor_settings(configuration: Configuration) -> SupervisorSettings:
         "runtime_folder": runtime,
         "state_folder": state,
         "bridge": BridgeSettings(
-            state_folder=os.path.join(state, "bridge"),
+            state_folder=state,
             network=configuration.network,
             **{key: getattr(bridge, key) for key in bridge.__struct_fields__},
         ),

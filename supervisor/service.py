@@ -86,6 +86,9 @@ async def _serve(
     await supervisor.start()
     links = Links()
     try:
+        socket = Path(host_socket(settings.runtime_folder))
+        socket.parent.mkdir(mode=0o700, exist_ok=True)
+        socket.unlink(missing_ok=True)  # a dead supervisor's: the lock is ours
         hosts = HostLink(
             supervisor,
             links,

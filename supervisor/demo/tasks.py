@@ -55,7 +55,7 @@ PROOF: Final[tuple[dict[str, Any], ...]] = (
     {"tool": "browser_page_navigate", "args": {"url": "${site}/marker?hold=1&n=" + str(MARKER_CHARS)}},
     {"tool": "browser_page_observe", "args": {"mode": "document", "max_chars": 24_000}},
     {"tool": "browser_page_extract", "args": {"kind": "text", "to_artifact": "markdown"}},
-    {"tool": "browser_page_screenshot", "args": {"full_page": True}},
+    {"tool": "browser_page_screenshot", "args": {}},
     {"expect": {"text": "Released"}, "timeout_ms": 30_000},
     {"finish": {"status": "completed", "summary": "Read, extracted and photographed the marker page"}},
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from browsercell.protocol.errors import UsageError
 from browsercell.protocol.settings import NetworkMode
 from browsercell.supervisor import config
@@ -154,7 +153,7 @@ def test_settings_for_the_supervisor(places: Path) -> None:
     )
     settings = config.supervisor_settings(loaded.configuration)
     assert settings.runtime_folder == "/run/x"
-    assert settings.bridge.state_folder == "/var/x/bridge"
+    assert settings.bridge.state_folder == "/var/x"
     assert settings.pool_size == 3
     assert settings.inspection
     assert not settings.model.api_key_file.startswith("~")
