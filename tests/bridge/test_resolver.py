@@ -96,7 +96,8 @@ def test_a_look_up_that_hangs_ends_at_its_deadline_and_is_bounded(monkeypatch: p
 
 
 def test_a_loop_that_has_ended_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    release, failures = threading.Event(), []
+    release = threading.Event()
+    failures: list[object] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)
     threads: list[threading.Thread] = []
 
@@ -120,7 +121,7 @@ def test_no_thread_to_be_had_is_unresolvable(monkeypatch: pytest.MonkeyPatch) ->
         def start(self) -> None:
             raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(resolver.threading, "Thread", NoThread)
+    monkeypatch.setattr(threading, "Thread", NoThread)
     assert asyncio.run(Resolver(STRICT).check("http://shop.example/")) == "unresolvable"
 
 

@@ -46,7 +46,7 @@ def serving(pages: Mapping[str, str]) -> Iterator[Site]:
             self.do_GET()
 
         def do_GET(self) -> None:
-            site.hits.append((str(self.server.server_address[0]), self.path))
+            site.hits.append((self.connection.getsockname()[0], self.path))
             text = site.pages.get(self.path.partition("?")[0], "<title>plain</title>plain")
             text = text.replace("GOOD", f"http://{GOOD}:{site.port}").replace(
                 "BAD", f"http://{BAD}:{site.port}"

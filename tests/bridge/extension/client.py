@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import uvloop
 from browsercell.bridge.extension.handshake import Role, Transcript
 from browsercell.bridge.extension.hub import ExtensionHub, make_hub
@@ -32,7 +33,7 @@ class Bench:
         self.events: list[tuple[BrowserPort, ExtEvent]] = []
         self.host: str = settings.get("host", "127.0.0.1")
         self.hub: ExtensionHub = make_hub(
-            BridgeSettings(**({"state_folder": "/nonexistent", "port": 0} | settings)),
+            msgspec.structs.replace(BridgeSettings(state_folder="/nonexistent", port=0), **settings),
             token,
             on_extensions=self._news,
             on_lost=self.lost.append,

@@ -4,93 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
-import resource
 import secrets
 import shutil
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from browsercell.bridge.extension.handshake import Role, Transcript
 from browsercell.bridge.extension.sockets import MAX_BEFORE_PROOF
-from browsercell.protocol.limits import EXTENSION_HANDSHAKE_MS, MAX_EXTENSION_FRAME, MAX_UNAUTHENTICATED
+from browsercell.protocol.limits import EXTENSION_HANDSHAKE_MS, MAX_UNAUTHENTICATED
 from websockets.exceptions import InvalidStatus
-from websockets.protocol import State
 
 from .client import EXTENSION, TOKEN, Bench, closed, hello, play, receive, shake_hands, until
-
-MARK = "qzx-marker-qzx"  # in everything a hostile peer sends; must be nowhere in the log
-ORIGIN = f"chrome-extension://{EXTENSION}"
-WRONG = "wrong, but long enough"
-
-
-@pytest.fixture(autouse=True)
-def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.DEBUG)
-    logging.getLogger("asyncio").setLevel(logging.INFO)
-    return caplog
-
-
-def reasons(log: pytest.LogCaptureFixture) -> list[str]:
-    """Why connections were refused; fails if anything of a peer's, or a traceback, is in any record."""
-    for record in log.records:
-        if record.name.startswith("browsercell"):
-            text = f"{record.getMessage()} {record.__dict__}"
-            assert MARK not in text
-            assert TOKEN not in text
-            assert record.exc_info is None
-    return [record.__dict__["reason"] for record in log.records if "reason" in record.__dict__]
-
-
-@asynccontextmanager
-async def raw(bench: Bench) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", bench.port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-
-
-def request(bench: Bench, **headers: str) -> bytes:
-    """A WebSocket request; a header given as "" is left out."""
-    fields = {
-        "Host": f"127.0.0.1:{bench.port}",
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        "Origin": ORIGIN,
-        "X-Mark": MARK,
-    } | {name.replace("_", "-"): value for name, value in headers.items() if name != "path"}
-    lines = [
-        f"GET {headers.get('path', '/extension')} HTTP/1.1",
-        *(f"{k}: {v}" for k, v in fields.items() if v),
-    ]
-    return "\r\n".join([*lines, "", ""]).encode()
-
-
-def frame(payload: bytes, opcode: int = 1, final: bool = True, announced: int | None = None) -> bytes:
-    """A masked WebSocket frame (RFC 6455, 5.2); `announced`: its length field, whatever follows."""
-    length = len(payload) if announced is None else announced
-    head = bytes([opcode | (0x80 if final else 0)])
-    size = bytes([0x80 | length]) if length < 126 else bytes([0x80 | 127]) + struct.pack(">Q", length)
-    return head + size + b"\0\0\0\0" + payload
-
-
-async def ended(reader: asyncio.StreamReader) -> bytes:
-    """What the bridge still says until it closes."""
-    async with asyncio.timeout(15):
-        try:
-            return await reader.read()
-        except ConnectionError:
-            return b""
-
+from .hostile import MARK, ORIGIN, WRONG, ended, raw, reasons, request
 
 # ---------------------------------------------------------------------- before the WebSocket
 
@@ -433,135 +361,6 @@ def test_an_extension_with_another_token_gives_up(log: pytest.LogCaptureFixture)
 
     play(scenario)
     assert reasons(log) == ["gave-up"] * 6
-
-
-# ---------------------------------------------------------------------- endless and giant frames
-
-
-async def flood(bench: Bench, piece: bytes, *, pieces: int) -> None:
-    """Open a WebSocket by hand, send `piece` again and again, and see the connection cut before the end."""
-    async with raw(bench) as (reader, writer):
-        writer.write(request(bench))
-        await reader.readuntil(b"\r\n\r\n")
-        try:
-            for _ in range(pieces):
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(0)  # drain alone lets nobody else run while the socket takes it all
-        except (ConnectionError, RuntimeError):
-            pass  # uvloop's word for a socket that was closed meanwhile is a RuntimeError
-        else:
-            raise AssertionError("never cut off")
-        await ended(reader)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        frame(b"", opcode=0, final=False),
-        frame(b"x", opcode=1, final=False),
-        frame(MARK.encode() * 100, opcode=9),
-        frame(b"x" * 5000),
-    ],
-    ids=["empty-fragments", "text-starts", "pings", "texts"],
-)
-def test_endless_frames_before_the_proof(log: pytest.LogCaptureFixture, piece: bytes) -> None:
-    async def scenario(bench: Bench) -> None:
-        await flood(bench, piece * 10, pieces=20_000)
-        await until(lambda: not bench.hub._listener or not bench.hub._listener._connections)
-
-    play(scenario)
-    reasons(log)
-
-
-def test_endless_empty_fragments_before_the_proof_cost_no_memory(log: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for _ in range(20):
-            async with raw(bench) as (reader, writer):
-                writer.write(request(bench))
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(frame(b"", opcode=1, final=False))
-                try:
-                    for _ in range(200):
-                        writer.write(frame(b"", opcode=0, final=False) * 1000)
-                        await writer.drain()
-                except ConnectionError:
-                    pass  # cut off, as it should
-                await ended(reader)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert grown < 30 * 1024  # KiB
-
-    play(scenario)
-    assert set(reasons(log)) == {"oversize"}
-
-
-@pytest.mark.parametrize("announced", [5000, 1 << 30, (1 << 63) - 1])
-def test_a_giant_frame_announced_before_the_proof(log: pytest.LogCaptureFixture, announced: int) -> None:
-    async def scenario(bench: Bench) -> None:
-        async with raw(bench) as (reader, writer):
-            writer.write(request(bench))
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(frame(b"x", announced=announced))
-            await ended(reader)  # ended by the bridge, not by us
-        await until(lambda: bench.hub.refused == 1)
-
-    play(scenario)
-    assert len(reasons(log)) == 1
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        MARK,
-        '{"t":"reply","id":1,"ok":{},"extra":1}',
-        '{"t":"reply","id":77,"ok":{}}',
-        '{"t":"pong","nonce":99}',
-        '{"t":"command","id":1,"op":"x","args":{},"deadlineMs":1}',
-        '{"t":"ready","heartbeatMs":1,"input":"auto"}',
-        json.dumps(hello()),
-        '{"t":"proof","mac":"' + "a" * 64 + '"}',
-        b"\xff",
-    ],
-    ids=lambda sent: str(sent)[:30],
-)
-def test_a_paired_extension_that_breaks_the_protocol_is_cut_off(
-    log: pytest.LogCaptureFixture, sent: str | bytes
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        async with bench.extension() as ws:
-            await ws.send(sent)
-            assert await closed(ws) == 1006
-        await until(lambda: not bench.hub.extensions())
-
-    play(scenario)
-    reasons(log)
-    assert "extension broke the protocol" in [record.getMessage() for record in log.records]
-
-
-@pytest.mark.parametrize("how", ["announced", "fragments", "empty"])
-def test_a_paired_extension_is_bounded_too(log: pytest.LogCaptureFixture, how: str) -> None:
-    async def scenario(bench: Bench) -> None:
-        async with bench.extension() as ws:
-            transport = ws.transport
-            assert transport is not None
-            if how == "announced":
-                transport.write(frame(b"x", announced=MAX_EXTENSION_FRAME + 1))
-            else:
-                transport.write(frame(b"[", opcode=1, final=False))
-                piece = b"x" * 1_000_000 if how == "fragments" else b""
-                for _ in range(40 if piece else 20_000):
-                    if transport.is_closing() or ws.state is not State.OPEN:
-                        break
-                    transport.write(frame(piece, opcode=0, final=False))
-                    await asyncio.sleep(0)
-                else:
-                    raise AssertionError("never cut off")
-            assert await closed(ws) in (1006, 1009)
-        await until(lambda: not bench.hub.extensions())
-
-    play(scenario)
-    reasons(log)
 
 
 # ---------------------------------------------------------------------- others on this machine

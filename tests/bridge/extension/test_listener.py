@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import socket
+from typing import Any
 
 import pytest
 from browsercell.bridge.extension import hub as hub_module
 from browsercell.bridge.extension import listener as listener_module
+from browsercell.bridge.extension.sockets import bind
 from browsercell.bridge.ports import PageFailure
 from browsercell.protocol.errors import ToolErrorCode
 from browsercell.protocol.frames import ExtEventKind, PortProblem
@@ -222,7 +224,8 @@ def test_a_port_that_was_ours_a_moment_ago_can_be_ours_again() -> None:
 )
 def test_the_listener_stays_off(settings: dict[str, str], problem: PortProblem) -> None:
     async def run() -> None:
-        bench = Bench(**({"port": 17_000} | settings))
+        options: dict[str, Any] = {"port": 17_000} | settings
+        bench = Bench(**options)
         await bench.start()
         assert (bench.state.port, bench.state.problem) == (17_000, problem)
         assert bench.hub.user_port() is None
@@ -246,7 +249,7 @@ def test_a_port_that_may_not_be_bound_is_forbidden(monkeypatch: pytest.MonkeyPat
 
 
 def test_localhost_without_ipv6_is_the_ipv4_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = listener_module.bind
+    original = bind
 
     def only_ipv4(host: str, port: int) -> socket.socket:
         if ":" in host:
