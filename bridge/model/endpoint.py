@@ -28,6 +28,7 @@ from .wire import Failure, Shape, body, classify, estimate, read_answer
 MAX_ANSWER_BYTES: Final = 4 * L.MIB  # the answer to 128K tokens of output limit, as JSON, several times over
 CONNECT_S: Final = 10.0  # a host that does not complete a handshake by then is unreachable
 _RAW: Final = "x-stainless-raw-response"  # the SDK finds its own "unparsed, please" again in the sent request
+_NO_KEY: Final = "none"  # the SDK insists on one; the header is taken off again
 _SDK_LOGGERS: Final = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 
 
@@ -139,11 +140,11 @@ def _client(sdk: Any, settings: ModelSettings, key: str) -> Any:
     http = sdk.DefaultAsyncHttpxClient(
         trust_env=False,  # no proxy and no certificate folder from the environment
         follow_redirects=False,  # page data goes where it was configured to go
-        event_hooks={"request": [_strip], "response": [_bound(sdk)]},
+        event_hooks={"request": [_strip if key else _strip_all], "response": [_bound(sdk)]},
         timeout=sdk.Timeout(settings.timeout_seconds, connect=min(CONNECT_S, settings.timeout_seconds)),
     )
     return sdk.AsyncOpenAI(
-        api_key=key,
+        api_key=key or _NO_KEY,
         base_url=settings.base_url,
         organization=None,
         project=None,
@@ -153,13 +154,17 @@ def _client(sdk: Any, settings: ModelSettings, key: str) -> Any:
 
 
 async def _strip(request: Any) -> None:
-    """Nothing about this machine, no compression (a small answer could unpack into a large one), no empty key."""
+    """Nothing about this machine, and no compression: a small answer could unpack into a large one."""
     for name in [name for name in request.headers if name.lower().startswith("x-stainless-")]:
         if name.lower() != _RAW:
             del request.headers[name]
     request.headers["Accept-Encoding"] = "identity"
-    if request.headers.get("Authorization", "").removeprefix("Bearer").strip() == "":
-        request.headers.pop("Authorization", None)
+
+
+async def _strip_all(request: Any) -> None:
+    """The same, and no authorization: this endpoint needs none."""
+    await _strip(request)
+    request.headers.pop("Authorization", None)
 
 
 def _bound(sdk: Any) -> Callable[[Any], Any]:

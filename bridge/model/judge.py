@@ -10,7 +10,8 @@ kept (the worker never hears of the others, so its chat stays well-formed, and t
 for playbooks and was not offered: a model that sends it is malformed. In the correction, arguments that are not a JSON
 object are echoed as `{}`, because several servers parse the history and refuse the whole request otherwise.
 
-Pure: no message here quotes a value; what is wrong is named by field and bound.
+What is wrong is told to the model alone: msgspec's words name fields and bounds, and quote a value that is in no
+enumeration. Pure: an answer in, a verdict out.
 """
 
 from __future__ import annotations

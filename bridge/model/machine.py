@@ -191,15 +191,14 @@ class Inferences:
         self._tokens += completion.tokens
         self._occupancy = completion.tokens
         progress = self._progress()
-        match judge(completion):
-            case Unknown():
-                return [progress, *self._over(BlockerCode.INVALID_TOOL)]
-            case Malformed(correction):
-                return [progress, *self._correct(correction, BlockerCode.INVALID_TOOL)]
-            case Silent(correction):
-                return [progress, *self._correct(correction, BlockerCode.NO_STRUCTURED_OUTPUT)]
-            case Accepted() as accepted:
-                return [progress, *self._accept(accepted)]
+        verdict = judge(completion)
+        if isinstance(verdict, Unknown):
+            return [progress, *self._over(BlockerCode.INVALID_TOOL)]
+        if isinstance(verdict, Malformed):
+            return [progress, *self._correct(verdict.correction, BlockerCode.INVALID_TOOL)]
+        if isinstance(verdict, Silent):
+            return [progress, *self._correct(verdict.correction, BlockerCode.NO_STRUCTURED_OUTPUT)]
+        return [progress, *self._accept(verdict)]
 
     def _correct(self, correction: tuple[Message, ...], code: BlockerCode) -> list[Effect]:
         """Once; the second bad answer in a row ends the task."""

@@ -201,15 +201,12 @@ class ModelPeer:
             self._gate.admit(frame)
         except PeerViolation:
             raise _Fault(WorkerFaultKind.WRONG_PHASE) from None
-        match frame:
-            case Hello():
-                return self._hello(route, frame, now)
-            case Pong():
-                return self._alive(self._liveness.pong(frame.nonce, now), now)
-            case Infer():
-                return self._infer(frame, len(data))
-            case _:  # the decoder knows no other frame
-                raise LocalMisuse("a frame without a handler")
+        if isinstance(frame, Hello):
+            return self._hello(route, frame, now)
+        if isinstance(frame, Pong):
+            return self._alive(self._liveness.pong(frame.nonce, now), now)
+        assert isinstance(frame, Infer)  # the decoder knows no other frame
+        return self._infer(frame, len(data))
 
     def _hello(self, route: bytes, frame: Hello, now: float) -> list[Effect]:
         if frame.version != L.WIRE_VERSION:

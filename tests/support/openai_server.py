@@ -105,7 +105,9 @@ def finish(summary: str, status: str = "completed", **claim: Any) -> Reply:
     return tools(("structured_output", {"status": status, "summary": summary, **claim}))
 
 
-def error(status: int, message: str = "no", *, code: str | None = None, headers: Mapping[str, str] | None = None) -> Reply:
+def error(
+    status: int, message: str = "no", *, code: str | None = None, headers: Mapping[str, str] | None = None
+) -> Reply:
     """An error answer in the API's form."""
     return Reply(status, {"error": {"message": message, "type": "error", "code": code}}, headers or {})
 
@@ -131,17 +133,19 @@ class OpenAIServer:
             def do_GET(self) -> None:
                 owner._serve(self)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+            def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing: requests are recorded."""
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
 
-            def handle_error(self, request: Any, client_address: Any) -> None:
+            def handle_error(self, *_: Any) -> None:
                 owner._hang_up()  # the client went away in the middle: what some tests are about
 
         self._server = Server(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
 
     @property
     def port(self) -> int:

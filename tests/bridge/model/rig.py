@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from browsercell.bridge.model.app import ModelBridge
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import Decoder, encode
 from browsercell.protocol.control import ControlLink, ControlPair
@@ -28,6 +29,7 @@ from browsercell.protocol.frames import (
     Frame,
     Hello,
     Infer,
+    ModelAssigned,
     ModelReady,
     Ping,
     Pong,
@@ -116,10 +118,22 @@ class FakeWorker(Inbox):
 
 
 class Rig(Inbox):
-    """The process under test. `settings`: as the supervisor would send them; the key file is made here."""
+    """The model bridge under test: a task of this loop, or a process of its own as the supervisor starts it.
 
-    def __init__(self, settings: ModelSettings, key: str | None = KEY) -> None:
+    `settings`: as the supervisor would send them; the key file is made here.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        key: str | None = KEY,
+        *,
+        own_process: bool = False,
+        key_mode: int = 0o600,
+    ) -> None:
         super().__init__()
+        self._key_mode = key_mode
+        self._own_process = own_process
         self._settings = settings
         self._key = key
         self.eof = asyncio.Event()
@@ -131,31 +145,18 @@ class Rig(Inbox):
         if self._key is not None:
             self.key_file.touch(0o600)
             self.key_file.write_text(self._key + "\n")
+            self.key_file.chmod(self._key_mode)
             fields = {name: getattr(settings, name) for name in settings.__struct_fields__}
             settings = ModelSettings(**{**fields, "api_key_file": str(self.key_file)})
         self.links = Links()
         self.log = self.place / "log"
         pair = ControlPair.make()
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-m", "browsercell.bridge.model"]
-                + ["--control-fd", str(pair.child_fd), "--memory", str(1024 * L.MIB)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[pair.child_fd],
-                env={
-                    "PATH": "/usr/bin:/bin",
-                    "LANG": "C.UTF-8",
-                    # None of these may have an effect.
-                    "HTTP_PROXY": "http://127.0.0.1:9",
-                    "ALL_PROXY": "http://127.0.0.1:9",
-                    "OPENAI_BASE_URL": "http://127.0.0.1:9",
-                    "OPENAI_ORG_ID": "org-from-environment",
-                    "OPENAI_LOG": "debug",
-                },
-            )
-        os.close(pair.child_fd)
+        self.process = self._spawn(pair.child_fd) if self._own_process else None
+        self.inside: asyncio.Task[int] | None = None
+        if self.process is None:
+            self.inside = asyncio.create_task(ModelBridge(pair.child_fd).run())
+        else:
+            os.close(pair.child_fd)
         decoder: Decoder[Frame] = Decoder(frame_types(Link.MODEL_TO_SUPERVISOR), L.MAX_TO_SUPERVISOR)
         self.control = ControlLink(
             pair.parent,
@@ -173,11 +174,42 @@ class Rig(Inbox):
     ) -> None:
         self.control.close()
         self.links.close()
-        self.process.kill()
-        self.process.wait()
-        if kind is not None:
-            print(self.log.read_text())  # pytest shows it with the failure
+        if self.inside is not None:
+            await asyncio.wait_for(self.inside, WAIT_S)
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            if kind is not None:
+                print(self.log.read_text())  # pytest shows it with the failure
         shutil.rmtree(self.place)
+
+    def _spawn(self, control_fd: int) -> subprocess.Popen[bytes]:
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-B",
+                    "-m",
+                    "browsercell.bridge.model",
+                    "--control-fd",
+                    str(control_fd),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[control_fd],
+                env={
+                    "PATH": "/usr/bin:/bin",
+                    "LANG": "C.UTF-8",
+                    # None of these may have an effect.
+                    "HTTP_PROXY": "http://127.0.0.1:9",
+                    "ALL_PROXY": "http://127.0.0.1:9",
+                    "OPENAI_BASE_URL": "http://127.0.0.1:9",
+                    "OPENAI_ORG_ID": "org-from-environment",
+                    "OPENAI_LOG": "debug",
+                },
+            )
 
     def tell(self, frame: Frame) -> None:
         """Send a frame as the supervisor."""
@@ -188,14 +220,14 @@ class Rig(Inbox):
         assert isinstance(frame, ModelReady)
         return frame
 
-    async def connected(self, name: str = "worker-aaaa") -> FakeWorker:
-        """A worker that has connected and said nothing yet."""
+    async def connected(self, name: str = "worker-aaaa", pid: int | None = None) -> FakeWorker:
+        """A worker that has connected and said nothing yet. `pid`: what the supervisor announces."""
         folder = self.place / name
         folder.mkdir(0o700)
         prepared = sum(isinstance(frame, WorkerPrepared) for frame in self.frames)
         self.tell(PrepareWorker(worker=name, folder=str(folder), uid=os.geteuid()))
         await self.until(WorkerPrepared, prepared + 1)
-        self.tell(WorkerSpawned(worker=name, pid=os.getpid()))
+        self.tell(WorkerSpawned(worker=name, pid=pid or os.getpid()))
         worker = FakeWorker(self, name)
         await worker.link.wait_ready(WAIT_S)
         return worker
@@ -211,12 +243,18 @@ class Rig(Inbox):
     async def assigned(self, name: str = "worker-aaaa", steps: int = 8) -> FakeWorker:
         """A worker that may ask."""
         worker = await self.spare(name)
-        self.tell(AssignModel(worker=name, task="task-" + name.removeprefix("worker-"), generation=1, steps=steps))
+        before = sum(isinstance(frame, ModelAssigned) for frame in self.frames)
+        task = "task-" + name.removeprefix("worker-")
+        self.tell(AssignModel(worker=name, task=task, generation=1, steps=steps))
+        await self.until(ModelAssigned, before + 1)
         return worker
 
     def forget(self, worker: FakeWorker) -> None:
         self.tell(ForgetWorker(worker=worker.name))
 
     async def status(self) -> int:
-        """Wait for the end of the process."""
+        """Wait for the end of the model bridge."""
+        if self.inside is not None:
+            return await asyncio.wait_for(asyncio.shield(self.inside), WAIT_S)
+        assert self.process is not None
         return await asyncio.to_thread(self.process.wait, WAIT_S)
