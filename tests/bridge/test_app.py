@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
+from typing import Any
 
 import msgspec
 import pytest
-from browsercell.bridge import desk
+from browsercell.bridge import app, desk
+from browsercell.bridge.app import MAX_EARLY
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import encode
-from browsercell.protocol.errors import BlockerCode, ToolErrorCode
+from browsercell.protocol.errors import BlockerCode, ToolErrorCode, UsageError
 from browsercell.protocol.frames import (
     Assigned,
     BridgeReady,
@@ -65,7 +68,8 @@ from browsercell.protocol.results import (
 )
 from browsercell.protocol.settings import BridgeSettings
 
-from .harness import LOST, MARKER, PAGE, Stage, run
+from . import harness
+from .harness import LOST, MARKER, PAGE, FakeHub, Stage, run
 
 SHOT = (WantedDeliverable("shot", ArtifactKind.SCREENSHOT),)
 
@@ -556,4 +560,149 @@ def test_workers_that_are_unknown_or_can_not_be_prepared() -> None:
         stage.send(ForgetWorker(worker))
         await stage.expect(WorkerForgotten)
 
+    run(scenario)
+
+
+def test_a_token_that_can_not_be_trusted_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub then keeps the listener off and says so; the bridge itself goes on."""
+    tokens = []
+
+    class Deaf(FakeHub):
+        def __init__(self, settings: BridgeSettings, token: str, **callbacks: Any) -> None:
+            tokens.append(token)
+            super().__init__(settings, "in-place-of-the-token", **callbacks)
+
+    async def scenario(stage: Stage) -> None:
+        (stage.state / "pairing-token").symlink_to("elsewhere")
+        await stage.configure()
+        assert "token-unusable" in stage.log.getvalue()
+
+    monkeypatch.setattr(harness, "FakeHub", Deaf)
+    run(scenario)
+    assert tokens == [""]
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (UsageError("bad network"), SetupFailed(StateProblem.SETTINGS)),
+        (OSError(errno.ENOSPC, "full"), SetupFailed(StateProblem.DISK_FULL, "ENOSPC")),
+    ],
+)
+def test_a_hub_that_can_not_be_made(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, answer: SetupFailed
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise error
+
+    async def scenario(stage: Stage) -> int:
+        stage.send(ConfigureBridge(BridgeSettings(str(stage.state))))
+        assert await stage.expect(SetupFailed) == answer
+        return await stage.ended()
+
+    monkeypatch.setattr(harness, "FakeHub", failing)
+    assert run(scenario) == 78
+
+
+def test_a_flood_before_the_bridge_is_ready() -> None:
+    async def scenario(stage: Stage) -> int:
+        stage.send(ConfigureBridge(BridgeSettings(str(stage.state))))
+        for _ in range(MAX_EARLY + 1):
+            stage.send(CloseTask("task_aaaa"))
+        return await stage.ended()
+
+    assert run(scenario) == 76
+
+
+def test_a_browser_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        stage.send(OpenTask("task_aaaa", Browser.PRIVATE, None, (), 5))
+        await stage.expect(BrowserWanted)
+        assert (await stage.expect(TaskRefused)).code is BlockerCode.BROWSER_UNAVAILABLE
+        await stage.expect(BrowserDone)
+
+    monkeypatch.setattr(desk, "BROWSER_SECONDS", 0.05)
+    run(scenario)
+
+
+def test_a_browser_and_tabs_that_do_not_answer_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        task = await stage.task()
+        user = stage.hub.user
+        assert user is not None
+        user.answers["browser_tabs_close"] = LOST
+        stage.send(CloseTask(task))
+        await stage.expect(TaskClosed)
+        stage.send(OpenTask("task_zzzz", Browser.PRIVATE, None, (), 5))
+        await stage.expect(BrowserWanted)
+        ends = (*os.pipe(), *os.pipe())
+        stage.send(BrowserSpawned("task_zzzz", 4242), (ends[1], ends[2]))
+        for end in ends:
+            os.close(end)
+        await stage.expect(TaskOpened)
+
+        async def hang() -> None:
+            await asyncio.Event().wait()
+
+        stage.hub.private.close = hang  # type: ignore[method-assign]
+        stage.send(CloseTask("task_zzzz"))
+        await stage.expect(TaskClosed)
+        await stage.expect(BrowserDone)
+        assert "tab-not-released" in stage.log.getvalue()
+        assert "browser-not-closed" in stage.log.getvalue()
+
+    monkeypatch.setattr(desk, "CLOSE_MS", 50)
+    run(scenario)
+
+
+def test_closing_while_it_opens_gives_everything_back() -> None:
+    """The Chromium arrives and the task is closed in the same turn: its pipe is closed, not leaked."""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        stage.send(OpenTask("task_aaaa", Browser.PRIVATE, None, (), 5))
+        await stage.expect(BrowserWanted)
+        reading, writing = os.pipe()
+        stage.send(BrowserSpawned("task_aaaa", 4242), (writing, writing))
+        stage.send(CloseTask("task_aaaa"))
+        os.close(writing)
+        await stage.expect(TaskClosed)
+        await stage.expect(BrowserDone)
+        assert await asyncio.to_thread(os.read, reading, 1) == b""
+        os.close(reading)
+
+    run(scenario)
+
+
+def test_a_worker_whose_task_was_closed_is_not_served() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        task, worker, peer = await stage.working()
+        stage.send(CloseTask(task))
+        await stage.expect(TaskClosed)
+        peer.ask("browser_status")
+        stage.send(Ping(1))
+        await stage.expect(Pong)
+        stage.send(ForgetWorker(worker))
+        assert await stage.expect(WorkerForgotten) == WorkerForgotten(worker, 0)
+        other, second = await stage.spare()
+        stage.assign(other, task, 2)
+        assert (await stage.expect(WorkerFault)).kind is WorkerFaultKind.STALE_GENERATION
+        assert second.calls == 0
+
+    run(scenario)
+
+
+def test_expired_artifacts_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        for _ in range(500):
+            if '"purged"' in stage.log.getvalue():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("never purged")
+
+    monkeypatch.setattr(app, "PURGE_SECONDS", 0.01)
     run(scenario)

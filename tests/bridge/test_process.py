@@ -1,7 +1,8 @@
-"""The real process: hardening, exit statuses, log, end with its parent (bridge/process.py, bridge/__main__.py)."""
+"""The real process, and what of it can be shown in this one: hardening, exit statuses, log, end with its parent (bridge/process.py, bridge/__main__.py)."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -13,7 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from browsercell.bridge.process import DEFAULT_MEMORY, MIN_MEMORY
+from browsercell.bridge import __main__ as entry
+from browsercell.bridge.process import DEFAULT_MEMORY, MIN_MEMORY, ParentGone, harden, mapped_bytes
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import Decoder, encode
 from browsercell.protocol.control import ControlPair
@@ -33,6 +35,8 @@ from browsercell.protocol.frames import (
 )
 from browsercell.protocol.links import Link, frame_types
 from browsercell.protocol.settings import BridgeSettings
+
+from .harness import FakeHub
 
 SECONDS = 20.0
 TOP = str(Path(__file__).parents[2])
@@ -258,3 +262,96 @@ def _resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+class FakeLibc:
+    """Records what `harden` asks the C library for; `answer` is prctl's."""
+
+    def __init__(self, answer: int = 0) -> None:
+        self.calls: list[tuple[str, int, int]] = []
+        self.answer = answer
+
+    def mallopt(self, option: int, value: int) -> int:
+        self.calls.append(("mallopt", option, value))
+        return 1
+
+    def prctl(self, option: int, value: ctypes.c_ulong, *_: ctypes.c_ulong) -> int:
+        self.calls.append(("prctl", option, value.value))
+        return self.answer
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> dict[int, tuple[int, int]]:
+    """What `harden` would have limited; nothing of this process is changed."""
+    seen: dict[int, tuple[int, int]] = {}
+    monkeypatch.setattr(resource, "setrlimit", seen.__setitem__)
+    monkeypatch.setattr(os, "umask", lambda mask: mask)
+    return seen
+
+
+@pytest.mark.parametrize("dumpable", [False, True])
+def test_what_harden_asks_for(
+    limits: dict[int, tuple[int, int]], monkeypatch: pytest.MonkeyPatch, dumpable: bool
+) -> None:
+    libc = FakeLibc()
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: libc)
+    before = mapped_bytes()
+    ceiling = harden(memory=MIN_MEMORY, parent=os.getppid(), dumpable=dumpable)
+    assert before + MIN_MEMORY <= ceiling
+    assert limits == {resource.RLIMIT_CORE: (0, 0), resource.RLIMIT_AS: (ceiling, ceiling)}
+    assert libc.calls == [("mallopt", -8, 2), ("prctl", 1, signal.SIGKILL), ("prctl", 4, int(dumpable))]
+
+
+def test_a_lower_ceiling_of_the_machine_stays(
+    limits: dict[int, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: FakeLibc())
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (5, 5))
+    assert harden(memory=MIN_MEMORY, parent=0, dumpable=False) == 5
+    assert limits[resource.RLIMIT_AS] == (5, 5)
+
+
+def test_what_harden_refuses(limits: dict[int, tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: FakeLibc())
+    with pytest.raises(ParentGone):
+        harden(memory=MIN_MEMORY, parent=os.getpid(), dumpable=False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: FakeLibc(-1))
+    with pytest.raises(OSError):  # noqa: PT011 - whatever errno says
+        harden(memory=MIN_MEMORY, parent=0, dumpable=False)
+    assert limits == {}
+
+
+class Gone(BaseException):
+    """In place of the end of this process."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def test_main_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(status: int) -> None:
+        raise Gone(status)
+
+    monkeypatch.setattr(entry, "setup", lambda: None)
+    monkeypatch.setattr(entry, "harden", lambda **_: 1)
+    monkeypatch.setattr(entry, "_die", die)
+    assert entry.main(["--control-fd", "-1"], FakeHub) == 64
+    (tmp_path / "state").mkdir(mode=0o700)
+    pair = ControlPair.make()
+    pair.parent.send(encode(ConfigureBridge(BridgeSettings(str(tmp_path / "state"))), L.MAX_FROM_SUPERVISOR))
+    pair.parent.send(encode(Shutdown(1_000), L.MAX_FROM_SUPERVISOR))
+    with pytest.raises(Gone) as caught:
+        entry.main(["--control-fd", str(pair.child_fd)], FakeHub)
+    assert caught.value.status == 0
+    pair.parent.close()
+    reading, writing = os.pipe()
+    assert entry.main(["--control-fd", str(reading)], FakeHub) == 70  # no control link
+    os.close(reading)
+    os.close(writing)
+    monkeypatch.setattr(entry, "harden", _refuse)
+    assert entry.main(["--control-fd", "3"], FakeHub) == 70
+
+
+def _refuse(**_: object) -> int:
+    raise ParentGone("gone")
