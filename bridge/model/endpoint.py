@@ -95,8 +95,10 @@ class Endpoint:
             return Failure(ModelProblem.TIMEOUT, retryable=True)
         except sdk.APIStatusError as error:
             return self._refused(error.status_code, error.response)
-        except sdk.APIConnectionError:
-            return Failure(ModelProblem.UNREACHABLE, retryable=True)
+        except sdk.APIConnectionError as error:
+            # Some versions of the SDK wrap whatever was raised while reading.
+            too_long = isinstance(error.__cause__, _TooLong)
+            return Failure(ModelProblem.BAD_ANSWER if too_long else ModelProblem.UNREACHABLE, retryable=True)
         except (_TooLong, sdk.OpenAIError, UnicodeError, ValueError):
             # The SDK's other errors are of answers it can't make sense of; none of their text may leave this process.
             return Failure(ModelProblem.BAD_ANSWER, retryable=True)

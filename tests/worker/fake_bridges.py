@@ -86,6 +86,8 @@ class FakeBridges:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            if self.process.stderr is not None:
+                self.process.stderr.close()
         self.links.close()
         shutil.rmtree(self.place)
 
@@ -131,15 +133,18 @@ class FakeBridges:
             *("--memory", str(MEMORY), "--cpu", str(CPU_SECONDS)),
         ]
 
-    def spawn(self, command: Sequence[str] | None = None) -> subprocess.Popen[bytes]:
-        """Start the worker with the fixed environment; its stderr goes to `log`."""
+    def spawn(self, command: Sequence[str] | None = None, *, pipe: bool = False) -> subprocess.Popen[bytes]:
+        """Start the worker with the fixed environment; its stderr goes to `log`, or into a pipe.
+
+        Once the limits are set, a worker can't make a file grow any more; a pipe still takes what it writes.
+        """
         self.log = self.place / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*(command or self.command()), *self.options()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=log,
+                stderr=subprocess.PIPE if pipe else log,
                 env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
             )
         return self.process

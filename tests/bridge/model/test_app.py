@@ -41,6 +41,7 @@ from browsercell.protocol.frames import (
     WorkerSpawned,
 )
 from browsercell.protocol.settings import ModelSettings
+
 from tests.bridge.model.rig import KEY, FakeWorker, Rig, surface
 from tests.support.openai_server import OpenAIServer, Reply, completion, error, finish, tools
 
