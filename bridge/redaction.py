@@ -9,7 +9,9 @@ the time is linear in the input, whatever a page author wrote: every repetition 
 itself is cut before it is searched.
 
 It recognises forms, not meanings: a password without a name beside it looks like any word. What must not leave at all
-is kept back elsewhere (the page runtime never returns the value of a sensitive field). Pure: text in, text out.
+is kept back elsewhere (the page runtime never returns the value of a sensitive field).
+
+Pure: text in, text out.
 """
 
 from __future__ import annotations
