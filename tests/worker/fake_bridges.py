@@ -53,11 +53,19 @@ def nothing(_frame: Frame) -> Sequence[Frame]:
 class FakeBridges:
     """Both bridges of one worker. `page` and `model` are the scripts of the assigned phase.
 
-    `same_uid`: the worker keeps our uid although we are root (it runs inside this process). `heard` holds every frame in order of arrival; `events` the links' events.
+    `same_uid`: the worker keeps our uid although we are root (it runs inside this process). `bind_model`: or somebody else listens there. `heard` holds every frame in order of arrival; `events` the links' events.
     """
 
-    def __init__(self, page: Script = nothing, model: Script = nothing, *, same_uid: bool = False) -> None:
+    def __init__(
+        self,
+        page: Script = nothing,
+        model: Script = nothing,
+        *,
+        same_uid: bool = False,
+        bind_model: bool = True,
+    ) -> None:
         self.uid = -1 if same_uid or os.geteuid() != 0 else WORKER_UID
+        self._bind_model = bind_model
         self.page_script = page
         self.model_script = model
         self.heard: list[Frame] = []
@@ -77,7 +85,10 @@ class FakeBridges:
             os.chown(self.folder, self.uid, self.uid)
         self.links = Links()
         self.page = self._serve("page", L.MAX_WORKER_TO_BRIDGE, L.MAX_BRIDGE_TO_WORKER, Link.WORKER_TO_BRIDGE)
-        self.model = self._serve("model", L.MAX_WORKER_TO_MODEL, L.MAX_MODEL_TO_WORKER, Link.WORKER_TO_MODEL)
+        if self._bind_model:
+            self.model = self._serve(
+                "model", L.MAX_WORKER_TO_MODEL, L.MAX_MODEL_TO_WORKER, Link.WORKER_TO_MODEL
+            )
         return self
 
     async def __aexit__(
