@@ -17,11 +17,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from ..journal import note
 from .guard import START, Command, Denial, Denied, Effect, Guard, Judge
 from .pipe import CommandRefused, Pipe, PipeClosed
 
 POLL_SECONDS: Final = 0.02  # the service worker is there some 100 ms after the first answer
 CLOSE_SECONDS: Final = 2.0  # for Browser.close to be answered; then the supervisor kills
+MAX_NOTES: Final = (
+    100  # denials in the log of one browser; a page can make them by the thousand, the rest is only counted
+)
 _LOG = logging.getLogger(__name__)
 
 
@@ -43,6 +47,7 @@ class PrivateBrowser:
         self._check_url = check_url
         self._guard = Guard()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._notes = 0
         self._on_gone = on_gone
         self._pipe = Pipe(commands_fd, replies_fd, on_event=self._event, on_closed=self._closed)
 
@@ -70,7 +75,7 @@ class PrivateBrowser:
         try:
             await self._pipe.call("Browser.close", seconds=CLOSE_SECONDS)
         except (PipeClosed, CommandRefused, TimeoutError):
-            _LOG.info("private browser did not answer to its end")  # the supervisor ends the process anyway
+            note(_LOG, "private-close-unanswered")  # the supervisor ends the process anyway
         self._pipe.close()
 
     def abandon(self) -> None:
@@ -133,11 +138,16 @@ class PrivateBrowser:
     async def _judge(self, judge: Judge) -> None:
         reason = await self._check_url(judge.url)
         if reason:
-            _LOG.info("page load refused", extra={"reason": reason, "top": judge.top})
+            self._note("load-refused", reason=reason, top=judge.top)
         self._apply(self._guard.verdict(judge.request, not reason))
 
     def _log_denied(self, effect: Denied) -> None:
-        _LOG.info("private browser: denied", extra={"denial": effect.denial.value})
+        self._note("denied", denial=effect.denial.value)
+
+    def _note(self, event: str, **fields: object) -> None:
+        if self._notes < MAX_NOTES:
+            self._notes += 1
+            note(_LOG, event, **fields)
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work)

@@ -28,6 +28,7 @@ from ...protocol.settings import BridgeSettings
 from .. import peers
 from ..chromium.identity import extension_id
 from ..chromium.private import PrivateBrowser, PrivateFailed
+from ..journal import note
 from ..network import NetworkPolicy
 from ..ports import BrowserPort, ListenerState, PageFailure
 from ..resolver import Resolver
@@ -169,10 +170,10 @@ class ExtensionHub:
             await self._close_private(task)
             raise
         if gone.is_set():
-            _LOG.warning("private browser could not be paired")
+            note(_LOG, "private-not-paired", logging.WARNING)
             await self._close_private(task)
             raise _browser_lost()
-        _LOG.info("private browser paired", extra={"ms": round((time.monotonic() - started) * 1000)})
+        note(_LOG, "private-paired", ms=round((time.monotonic() - started) * 1000))
         return port
 
     def private_exited(self, task: str) -> None:
@@ -301,7 +302,7 @@ class ExtensionHub:
             folder = self._folder or extension_folder()
             return extension_id((folder / "manifest.json").read_bytes())
         except (ExtensionMissing, OSError, ValueError):
-            _LOG.error("the built extension is missing or has no key")
+            note(_LOG, "extension-missing", logging.ERROR)
             return None
 
     async def _close_private(self, task: str) -> None:

@@ -48,6 +48,7 @@ from ...protocol.links import Gate, Link, Phase, frame_types
 from ...protocol.liveness import PeerSilent, SendPing, UnexpectedPong
 from ...protocol.settings import InputMode
 from .. import peers
+from ..journal import note
 from ..ports import ListenerState
 from .connections import USER, Close, Effect, Identity, Registry, Seated, SeatLost
 from .handshake import Authenticated, Challenge, Handshake, Reason, Refuse
@@ -56,6 +57,9 @@ from .sockets import SILENT, Connection, Socket, bind, receive, without_detail
 PATH: Final = "/extension"
 HOSTS: Final = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
 CLOSE_SECONDS: Final = 2.0  # for the closing handshake, then the socket is cut
+# Whoever knocks ten thousand times must not fill the disk with our own log.
+LOGGED_REFUSALS: Final = 100
+LOG_WINDOW_SECONDS: Final = 60.0
 _ORIGIN_SCHEME: Final = "chrome-extension://"
 
 _LOG = logging.getLogger(__name__)
@@ -123,6 +127,8 @@ class Listener:
         self._connections: dict[int, Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = 0
+        self._window = clock()  # refusals logged, and not logged, since then
+        self._logged = self._unlogged = 0
         self._decoder: JsonDecoder[Any] = JsonDecoder(
             frame_types(Link.EXTENSION_TO_BRIDGE), L.MAX_EXTENSION_FRAME
         )
@@ -166,7 +172,7 @@ class Listener:
                     logger=SILENT,
                 )
             )
-        _LOG.info("extension listener on port %d", port)
+        note(_LOG, "listening", port=port)
         return ListenerState(port)
 
     async def stop(self) -> None:
@@ -342,10 +348,7 @@ class Listener:
         effects = self._desk.registry.authenticated(connection.number, identity, self._clock())
         seated = any(isinstance(effect, Seated) for effect in effects)
         if seated:
-            _LOG.info(
-                "extension connected",
-                extra={"private": hello.pairing != USER, "connection": connection.number},
-            )
+            note(_LOG, "connected", connection=connection.number, private=hello.pairing != USER)
         elif not connection.dismissed:
             self._refused("no-seat")
         self.apply(effects)
@@ -366,12 +369,10 @@ class Listener:
                 gate.admit(frame)
                 self._receive_frame(connection, frame)
         except ConnectionClosed as closed:
-            _LOG.info(
-                "extension disconnected",
-                extra={"connection": connection.number, "close": closed.rcvd.code if closed.rcvd else 1006},
-            )
+            code = closed.rcvd.code if closed.rcvd is not None else 1006  # RFC 6455: no close frame came
+            note(_LOG, "disconnected", connection=connection.number, code=code)
         except PeerViolation:
-            _LOG.warning("extension broke the protocol", extra={"connection": connection.number})
+            note(_LOG, "broke-protocol", logging.WARNING, connection=connection.number)
             connection.cut()
         finally:
             heart.cancel()
@@ -397,7 +398,7 @@ class Listener:
                     # A peer that reads nothing fills the socket; then the next beats go unanswered, which is enough.
                     self._spawn(_ignore_loss(connection.send(ExtPing(nonce=effect.sequence))))
                 elif isinstance(effect, PeerSilent):
-                    _LOG.warning("extension is silent", extra={"connection": connection.number})
+                    note(_LOG, "silent", logging.WARNING, connection=connection.number)
                     connection.cut()
                     return
             due = connection.liveness.next_due()
@@ -424,7 +425,7 @@ class Listener:
         self._forget(connection)
         if code is None:
             if not connection.trusted:
-                _LOG.info("extension connection refused", extra={"reason": "gave-way"})
+                self._note_refusal("gave-way")
                 self._desk.changed()
             connection.cut()
         else:
@@ -448,8 +449,20 @@ class Listener:
 
     def _refused(self, reason: str) -> None:
         self._desk.registry.refused += 1
-        _LOG.info("extension connection refused", extra={"reason": reason})
+        self._note_refusal(reason)
         self._desk.changed()
+
+    def _note_refusal(self, reason: str) -> None:
+        now = self._clock()
+        if now - self._window >= LOG_WINDOW_SECONDS:
+            if self._unlogged:
+                note(_LOG, "refused-unlogged", count=self._unlogged)
+            self._window, self._logged, self._unlogged = now, 0, 0
+        if self._logged < LOGGED_REFUSALS:
+            self._logged += 1
+            note(_LOG, "refused", reason=reason)
+        else:
+            self._unlogged += 1
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)

@@ -24,7 +24,8 @@ def reasons(log: pytest.LogCaptureFixture) -> list[str]:
             assert MARK not in text
             assert TOKEN not in text
             assert record.exc_info is None
-    return [record.__dict__["reason"] for record in log.records if "reason" in record.__dict__]
+    fields = [getattr(record, "fields", {}) for record in log.records]
+    return [one["reason"] for one in fields if "reason" in one]
 
 
 @asynccontextmanager

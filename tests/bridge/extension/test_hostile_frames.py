@@ -114,7 +114,7 @@ def test_a_paired_extension_that_breaks_the_protocol_is_cut_off(
 
     play(scenario)
     reasons(log)
-    assert "extension broke the protocol" in [record.getMessage() for record in log.records]
+    assert "broke-protocol" in [record.getMessage() for record in log.records]
 
 
 @pytest.mark.parametrize("how", ["announced", "fragments", "empty"])
