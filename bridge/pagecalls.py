@@ -210,7 +210,8 @@ def settle_tabs(command: Command, reply: PageReply, tabs: TaskTabs) -> str:
 def present(command: Command, reply: PageReply, tab_line: str) -> str:
     """What the worker reads of a reply whose URL is allowed."""
     lines: list[str] = []
-    if command.op in (OPEN_TOOL, "browser_page_navigate"):
+    moved = reply.changes is not None and reply.changes.url
+    if moved or command.op in (OPEN_TOOL, "browser_page_navigate"):
         lines += [line for line in (reply.title[: L.MAX_NAME_CHARS], reply.url[: L.MAX_URL_CHARS]) if line]
     if tab_line:
         lines.append(tab_line)
@@ -262,8 +263,16 @@ def _describe(changes: Changes | None) -> str:
     return " ".join(parts)
 
 
+def keeps(command: Command) -> bool:
+    """Whether `to_keep` has anything to do: it may take tens of milliseconds and is run in a thread."""
+    args = command.args
+    return isinstance(args, ScreenshotArgs) or (
+        isinstance(args, ExtractArgs) and args.to_artifact is not None
+    )
+
+
 def to_keep(command: Command, reply: PageReply) -> Keep | Refusal | None:
-    """What becomes an artifact, None if nothing does, a Refusal if it can't be kept. May take tens of milliseconds."""
+    """What becomes an artifact, None if nothing does, a Refusal if it can't be kept."""
     args = command.args
     if isinstance(args, ScreenshotArgs):
         return _picture(reply.image)

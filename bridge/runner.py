@@ -33,6 +33,7 @@ from .pagecalls import (
     Local,
     Refusal,
     describe_kept,
+    keeps,
     page_key,
     prepare,
     present,
@@ -193,7 +194,7 @@ class Runner:
             return outcome, Reply(message, may_have_effect=effect, next_tool="browser_page_navigate")
         kept: Kept | None = None
         text = ""
-        keep = await self._in_thread(lambda: to_keep(command, reply))
+        keep = await self._in_thread(lambda: to_keep(command, reply)) if keeps(command) else None
         if isinstance(keep, Keep):
             stored = await self._keep(session, keep)
             if isinstance(stored, Kept):

@@ -15,6 +15,7 @@ from browsercell.bridge.pagecalls import (
     Local,
     Refusal,
     describe_kept,
+    keeps,
     page_key,
     prepare,
     present,
@@ -165,8 +166,8 @@ def test_what_a_worker_reads() -> None:
     assert present(navigate, PageReply(text="loaded", url=URL, title="Books"), "") == f"Books\n{URL}\nloaded"
     click = command("browser_page_click", ref="e1")
     seen = Changes(url=True, page=True, focus=True, value=True, checked=True, dialog="alert")
-    assert present(click, PageReply(changes=seen), "A line.") == (
-        "A line.\nChanged: the URL, the page, the focus, the field's value. It is now checked. "
+    assert present(click, PageReply(url=URL, changes=seen), "A line.") == (
+        f"{URL}\nA line.\nChanged: the URL, the page, the focus, the field's value. It is now checked. "
         "A dialog of the page was dismissed."
     )
     assert (
@@ -215,12 +216,15 @@ def test_rows_and_text_become_artifacts() -> None:
     assert isinstance(listed, Keep)
     assert (listed.kind, listed.preview) == (ArtifactKind.LIST, "")
     assert describe_kept(listed, "art_aaaa").endswith("bytes.")
-    assert to_keep(command("browser_page_extract", kind="table"), PageReply(rows=ROWS)) is None
-    assert to_keep(command("browser_page_observe"), PageReply(text="x")) is None
+    assert keeps(table)
+    for other in (command("browser_page_extract", kind="table"), command("browser_page_observe")):
+        assert not keeps(other)
+        assert to_keep(other, PageReply(text="x", rows=ROWS)) is None
 
 
 def test_a_picture_is_kept_whole() -> None:
     shot = command("browser_page_screenshot")
+    assert keeps(shot)
     image = png(40, 30)
     keep = to_keep(shot, PageReply(image=image))
     assert isinstance(keep, Keep)
