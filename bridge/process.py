@@ -3,7 +3,7 @@
 Invariants, once `harden` returned: the address space can't grow by more than the given budget beyond what was mapped
 then (a hostile peer can flood a ZeroMQ reader in spite of every mark, facts/ipc 1.4: this is what it runs into); no
 core file; not readable by other processes of the same user unless asked for; the parent's death is ours; new files
-are private. Running out of memory ends the process (`EXIT_CRASH`), it is not survived.
+are private; an interrupt from the terminal is not ours. Running out of memory ends the process (`EXIT_CRASH`), it is not survived.
 
 Linux only, a few calls of prctl(2) through ctypes. It does not drop privileges: as root the bridge binds sockets for
 workers of other uids.
@@ -52,6 +52,7 @@ def harden(*, memory: int, parent: int, dumpable: bool) -> int:
     parent that died before is noticed by the end of the control link). Raises ParentGone, OSError.
     """
     os.umask(0o077)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is the supervisor's to understand
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mallopt(_M_ARENA_MAX, _ARENAS)
     _prctl(libc, _PR_SET_PDEATHSIG, int(signal.SIGKILL))

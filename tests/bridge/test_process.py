@@ -105,6 +105,7 @@ def test_a_bridge_of_its_own(child: Child) -> None:
     assert "Umask:\t0077" in status
     # Not dumpable: the kernel's, not the user's (run as root, this line can't tell the two apart).
     assert Path(f"/proc/{pid}/environ").stat().st_uid == 0
+    os.kill(pid, signal.SIGINT)  # as Ctrl-C does to a whole terminal
     child.send(Ping(5))
     assert child.receive() == Pong(5)
     child.send(Shutdown(2_000))
@@ -286,6 +287,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[int, tuple[int, int]]:
     seen: dict[int, tuple[int, int]] = {}
     monkeypatch.setattr(resource, "setrlimit", seen.__setitem__)
     monkeypatch.setattr(os, "umask", lambda mask: mask)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     return seen
 
 
