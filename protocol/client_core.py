@@ -1,7 +1,9 @@
 """The thin client without its sockets: requests in, frames out; frames in, outcomes out.
 
 Invariants: every call id is used once; every call ends exactly once, as an answer, a refusal or a loss; what a host
-gets from a lost delegation is an honest `supervisor-restarted` result, since the task may have run. Pure.
+gets from a lost delegation is an honest `supervisor-restarted` result, since the task may have run.
+
+Pure: no socket, no clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Bytes to frames and back: a version byte and msgpack, or JSON text on the extension's link.
 
 Invariants: nothing over the link's bound is encoded or decoded; an unknown frame, field or value is a
-`PeerViolation` whose text names the fault's kind, never content. Pure.
+`PeerViolation` whose text names the fault's kind, never content.
+
+Pure: bytes in, bytes out.
 """
 
 from __future__ import annotations

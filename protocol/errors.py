@@ -12,7 +12,8 @@
 
 Invariants: a message says what happened and `next_step` what to do; neither ever holds page data, a
 secret or another user's path. `execution` says whether the failed thing may have run (style, Errors).
-This module decides nothing and imports only the standard library's enum.
+
+Pure: data only.
 """
 
 from __future__ import annotations

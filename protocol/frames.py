@@ -14,7 +14,9 @@ comes from the less trusted side and must be judged. Frames *up* to the supervis
 opaque ids only; the one exception is `TaskFinished`, which customs have bounded. No frame says who sends it:
 identity is the transport's (kernel peer pid, inherited descriptor, authenticated connection).
 
-Over 400 lines because splitting it would split the wire format. Pure: data only.
+Over 400 lines because splitting it would split the wire format.
+
+Pure: data only.
 """
 
 from __future__ import annotations

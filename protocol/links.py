@@ -8,7 +8,9 @@ frame of another link can't even be parsed.
     EXTENSION (towards the bridge)      hello -> proof -> ready
     HOST (towards the supervisor)       opening -> open
 
-Control links have one phase each. Pure.
+Control links have one phase each.
+
+Pure: tables and a gate over them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ A step is exactly one of
     {"expect": {"text"|"url"|"gone": TEXT} or {"role": R, "name": N}, "timeout_ms": N?}
     {"finish": {"status": S, "summary": TEXT, ...}}                   the final claim; must be last
 `${name}` inside any string value is replaced from `variables`; `$${` stands for a literal `${`.
-`target` inside args stands for a ref. Pure: no clock, no I/O.
+`target` inside args stands for a ref.
+
+Pure: no clock, no I/O.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 camelCase JSON towards hosts, snake_case in Python. All types are frozen and closed: an unknown field is
 refused with its name. These types say nothing about policy; `supervisor` judges a request, the bridge's
 customs make a result.
+
+Pure: data only.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The supervisor builds these from TOML, environment and flags (`supervisor/config.py`) and sends each child its
 own over the control link; no child reads a configuration file. Credentials are not in here: the bridge keeps
 the pairing token in a 0600 file of its state folder, the model bridge reads its key from `api_key_file`.
+
+Pure: data only.
 """
 
 from __future__ import annotations

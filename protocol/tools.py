@@ -434,11 +434,11 @@ def _inline(node: Any, components: Mapping[str, Any]) -> Any:
     out = {key: _inline(value, components) for key, value in node.items() if key != "title"}
     variants = out.get("anyOf")
     if isinstance(variants, list) and {"type": "null"} in variants:
-        rest = [variant for variant in variants if variant != {"type": "null"}]
-        if len(rest) == 1:
-            del out["anyOf"]
-            out.pop("default", None)
-            out = {**rest[0], **out}
+        # Optional fields of ours have one type beside null; another shape would be a catalogue nobody meant.
+        (only,) = (variant for variant in variants if variant != {"type": "null"})
+        del out["anyOf"]
+        out.pop("default", None)
+        out = {**only, **out}
     return out
 
 

@@ -1,6 +1,8 @@
-"""Host sessions: who may call what, in which order. Pure.
+"""Host sessions: who may call what, in which order.
 
-    frame --> Session.receive --> effects for the shell (hosts.py)
+Pure: frames in, effects for the shell (hosts.py) out.
+
+    frame --> Session.receive --> effects
 
 Invariants: a session opens once; a call id is used once and counts up; a low-level tool is refused to every host and
 a top-only tool to a child session (design 3, two independent layers: this is the receiving end's); a call has at most

@@ -159,10 +159,10 @@ def live(console: Console, title: str) -> Iterator[OnProgress]:
         return
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} calls"), TimeElapsedColumn(),
+        TextColumn("{task.fields[calls]}"), TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True) as bar:
-        line = bar.add_task(escape(title[:60]), total=None)
+        line = bar.add_task(escape(title[:60]), total=None, calls="")
 
         def update(progress: HostProgress) -> None:
             doing = _PHASES[progress.phase]
@@ -175,6 +175,7 @@ def live(console: Console, title: str) -> Iterator[OnProgress]:
                 total=progress.max_tool_calls,
                 completed=progress.tool_calls,
                 description=f"{doing}{steps}",
+                calls=f"{progress.tool_calls}/{progress.max_tool_calls} calls",
             )
 
         yield update

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from browsercell.protocol import client_core as core
 from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L

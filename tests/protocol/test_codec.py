@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import Decoder, JsonDecoder, WrongVersion, encode, encode_json
 from browsercell.protocol.errors import FrameTooLarge, LocalMisuse, PeerViolation
+from hypothesis import given
+from hypothesis import strategies as st
 
 SECRET = "marker-4711"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from browsercell.protocol import frames as f
 from browsercell.protocol.errors import PeerViolation
 from browsercell.protocol.links import TABLES, Allow, Gate, Link, Phase, frame_types

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from browsercell.protocol import limits as L
 from browsercell.protocol.tools import (
     WORKER_TOOLS,
