@@ -139,7 +139,7 @@ class ExtensionHub:
         token = secrets.token_hex(_TOKEN_BYTES)
         seated, gone = asyncio.Event(), asyncio.Event()
         browser = PrivateBrowser(
-            commands_fd, replies_fd, check_url=self.check_url, on_gone=lambda: self.private_exited(task)
+            commands_fd, replies_fd, check_url=self.check_url, on_gone=lambda: self._pipe_gone(task, pairing)
         )
         port = Port(pairing, denials=lambda: browser.denials)
         private = _Private(pairing, pid, port, browser, seated, gone)
@@ -304,6 +304,12 @@ class ExtensionHub:
         except (ExtensionMissing, OSError, ValueError):
             note(_LOG, "extension-missing", logging.ERROR)
             return None
+
+    def _pipe_gone(self, task: str, pairing: str) -> None:
+        # The pairing tells: by now the task may have another browser than the one whose pipe ended.
+        private = self._private.get(task)
+        if private is not None and private.pairing == pairing:
+            self.private_exited(task)
 
     async def _close_private(self, task: str) -> None:
         private = self._private.pop(task, None)
