@@ -15,6 +15,7 @@ from pathlib import Path
 
 from browsercell.protocol.frames import Sealed, ToolCall
 from browsercell.protocol.results import PlannerKind
+
 from tests.worker.builders import assignment
 from tests.worker.fake_bridges import FakeBridges
 

@@ -139,7 +139,7 @@ class OpenAIServer:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
 
-            def handle_error(self, *_: Any) -> None:
+            def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base's names
                 owner._hang_up()  # the client went away in the middle: what some tests are about
 
         self._server = Server(("127.0.0.1", 0), Handler)

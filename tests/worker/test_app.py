@@ -29,7 +29,6 @@ from browsercell.protocol.frames import (
     ToolResult,
 )
 from browsercell.protocol.results import ArtifactClaim, ClaimStatus, PlannerKind
-from browsercell.worker import app
 from browsercell.worker.app import main, parse_arguments
 from browsercell.worker.loop import Exit
 from browsercell.worker.seal import Fences
@@ -306,7 +305,7 @@ def in_process(
         **seal,
     }
     for name, function in layers.items():
-        monkeypatch.setattr(app.seal, name, function)
+        monkeypatch.setattr(f"browsercell.worker.seal.{name}", function)
     monkeypatch.setattr(os, "_exit", leave)
     monkeypatch.setattr(gc, "freeze", lambda: None)
     with pytest.raises(Exited):

@@ -12,8 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Coroutine
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from browsercell.bridge.model.app import ModelBridge
 from browsercell.protocol import limits as L
@@ -42,6 +44,8 @@ from browsercell.protocol.links import Link, frame_types
 from browsercell.protocol.settings import ModelSettings
 from browsercell.protocol.transport import ClientLink, LinkEvent, Links, Peer
 
+from tests.support.openai_server import OpenAIServer
+
 WAIT_S = 15.0  # a loaded machine imports the SDK in a few seconds
 KEY = "sk-test-5up3rs3cr3t-key"  # made up; tests look for it where it must not be
 
@@ -49,6 +53,16 @@ KEY = "sk-test-5up3rs3cr3t-key"  # made up; tests look for it where it must not 
 def surface(*texts: str) -> tuple[ChatMessage, ...]:
     """A small surface: system text, then each text as a user's."""
     return (ChatMessage(ChatRole.SYSTEM, "system"), *(ChatMessage(ChatRole.USER, text) for text in texts))
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    """Run one test's body."""
+    asyncio.run(test)
+
+
+def settings(server: OpenAIServer, **changes: Any) -> ModelSettings:
+    """Settings for that endpoint; `changes` are fields of `ModelSettings`."""
+    return ModelSettings(**{"base_url": server.url, "model": "scripted", "timeout_seconds": 10.0, **changes})
 
 
 class Inbox:

@@ -60,14 +60,19 @@ def test_equal_requests_have_equal_bytes() -> None:
     assert request(Shape())["tools"] == list(TOOLS)
 
 
+def adapted(shape: Shape, error: str) -> Shape:
+    other = shape.adapt(error)
+    assert other is not None
+    return other
+
+
 def test_a_refused_parameter_is_left_out_once() -> None:
-    shape = Shape().adapt(
-        "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
-    )
+    refusal = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    shape = adapted(Shape(), refusal)
     assert shape == Shape("max_completion_tokens", True)
     assert "max_tokens" not in request(shape)
-    assert shape.adapt("unsupported parameter: max_tokens") is None
-    shape = shape.adapt("parallel_tool_calls: Extra inputs are not permitted")
+    assert shape.adapt(refusal) is None
+    shape = adapted(shape, "parallel_tool_calls: Extra inputs are not permitted")
     assert shape == Shape("max_completion_tokens", False)
     assert "parallel_tool_calls" not in request(shape)
     assert shape.adapt("unknown parameter parallel_tool_calls") is None
