@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from ..protocol.bundle import ExtensionMissing
@@ -185,8 +185,8 @@ class Browsers:
             browser.wanted = False
             self._hooks.failed(browser.task, sentence)
 
-    def _job(self, work: object) -> None:
-        job = self._loop.create_task(work)  # type: ignore[arg-type]
+    def _job(self, work: Coroutine[None, None, None]) -> None:
+        job = self._loop.create_task(work)
         self._jobs.add(job)
         job.add_done_callback(self._done)
 

@@ -139,7 +139,7 @@ class TaskMachine:
         self._own: BrowserDelegateResult | None = None
         self._assigned = False
         self._browser_asked = False
-        self._bridge_lost = False
+        self._without_bridge = False
         self._side_effects: SideEffects | None = None
         self._deliveries: tuple[Delivery, ...] = ()
 
@@ -215,12 +215,6 @@ class TaskMachine:
         self._go(State.ENDING, now + END)
         return [LetWorkerExit(self._worker())]
 
-    def _finished_late(self, event: Finished, _now: float) -> list[Effect]:
-        """The worker's exit was seen before its result, which the bridge had sent earlier."""
-        if self._cause is None and self._own is None:
-            self._own = event.result
-        return []
-
     def _worker_gone(self, event: WorkerGone, now: float) -> list[Effect]:
         self.worker = None
         if event.status == -SIGSYS:
@@ -272,12 +266,12 @@ class TaskMachine:
         return [ReturnWorker(returned), WantWorker()]
 
     def _bridge_lost(self, _event: BridgeLost, now: float) -> list[Effect]:
-        self._bridge_lost = True
+        self._without_bridge = True
         return self._abandon(Cause(BlockerCode.BRIDGE_LOST), now)
 
     def _bridge_lost_late(self, _event: BridgeLost, now: float) -> list[Effect]:
         """The worker is on its way out or gone. A result that is with us stays; its files can't be had any more."""
-        self._bridge_lost = True
+        self._without_bridge = True
         if self._own is None:
             self._note(Cause(BlockerCode.BRIDGE_LOST))
         return [] if self.state is State.ENDING else self._finish(now)
@@ -326,7 +320,7 @@ class TaskMachine:
         return self._close(now)
 
     def _close(self, now: float) -> list[Effect]:
-        if self._bridge_lost:
+        if self._without_bridge:
             return self._finish(now)
         self._go(State.CLOSING, now + CLOSE)
         return [SendClose()]
@@ -451,7 +445,6 @@ TABLE: Final[Mapping[tuple[State, type], Handler]] = MappingProxyType(
         {
             **_LATE_WORKER, **_COUNT, **_BROWSER,
             Tick: _M._tick,
-            Finished: _M._finished_late,
             WorkerGone: _M._worker_gone,
             BridgeLost: _M._bridge_lost_late,
         },
@@ -461,7 +454,6 @@ TABLE: Final[Mapping[tuple[State, type], Handler]] = MappingProxyType(
         {
             **_LATE_WORKER, **_COUNT, **_BROWSER,
             Tick: _M._tick,
-            Finished: _M._finished_late,
             Refused: _M._refused,
             Closed: _M._closed,
             BridgeLost: _M._bridge_lost_late,

@@ -133,7 +133,7 @@ class Supervisor:
             send=lambda side, frame: self._sides[side].send(frame),
             ready=self._spare_ready,
             failed=self._spare_failed,
-            spare_lost=lambda worker: self._pool_does(self._pool.lost(worker, time.monotonic())),
+            spare_lost=self._spare_lost,
             gone=self._worker_gone,
             stuck=lambda side: self._sides[side].punish("it does not forget a dead worker"),
             fault=self._worker_fault,
@@ -365,6 +365,9 @@ class Supervisor:
         self._pool_does(self._pool.failed(time.monotonic(), count=counts))
         if self._pool.failures >= GIVE_UP and not self._first.done():
             self._first.set_result(self._keeper.refusal)
+
+    def _spare_lost(self, worker: str, young: bool) -> None:
+        self._pool_does(self._pool.lost(worker, time.monotonic(), young=young))
 
     def _worker_gone(self, worker: str, task: str, status: int | None, unsettled: int) -> None:
         self._tasks.worker_gone(worker, task, status, unsettled)

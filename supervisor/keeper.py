@@ -45,6 +45,7 @@ from .workers import Do, Event, Input, Reason, Side, State, WorkerMachine
 log = logging.getLogger(__name__)
 
 CPU: Final = 120  # seconds of processor time a worker may use in its life: a 180 s task uses about one
+YOUNG: Final = 10.0  # seconds: a spare that dies by itself this soon says that its successor may as well
 SIGSYS: Final = 31
 _LEVELS: Final = tuple(SandboxLevel)  # strongest first
 
@@ -77,7 +78,7 @@ class KeeperHooks:
     send: Callable[[Side, Frame], bool]
     ready: Callable[[str], None]
     failed: Callable[[bool], None]  # a spare that never was ready; True: counts as the machine's failure
-    spare_lost: Callable[[str], None]  # a ready one
+    spare_lost: Callable[[str, bool], None]  # a ready one; True: by itself, and soon after it was ready
     gone: Callable[[str, str, int | None, int], None]  # worker, task, exit status, unsettled
     stuck: Callable[[Side], None]
     fault: Callable[[str, WorkerFaultKind], None]  # a working one was cut off: its task
@@ -199,7 +200,8 @@ class Keeper:
         before = worker.machine.state
         effects = worker.machine.handle(what, time.monotonic())
         if before is State.READY and worker.machine.state not in (State.READY, State.WORKING):
-            self._hooks.spare_lost(worker.id)
+            young = worker.machine.reason in _COUNTED and time.monotonic() - worker.ready_at < YOUNG
+            self._hooks.spare_lost(worker.id, young)
         self._run(worker, effects)
 
     def _run(self, worker: Worker, effects: list[Do]) -> None:

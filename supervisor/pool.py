@@ -97,7 +97,7 @@ class Pool:
     def made(self, worker: str, now: float) -> list[Effect]:
         """A spare stands ready."""
         self._starting -= 1
-        self.failures = 0
+        self.failures = max(self.failures - 1, 0)  # one by one: it may yet die young like its predecessors
         self._ready.append(worker)
         return self._serve(now)
 
@@ -106,18 +106,22 @@ class Pool:
         self._starting -= 1
         effects: list[Effect] = []
         if count:
-            self._not_before = now + min(FIRST_DELAY * 2.0**self.failures, MAX_DELAY)
-            self.failures += 1
+            self._fail(now)
             if self.failures >= GIVE_UP:
                 effects.extend(NoWorker(task) for task in self._waiting)
                 self._waiting.clear()
         return effects + self._fill(now)
 
-    def lost(self, worker: str, now: float) -> list[Effect]:
-        """A ready spare died or was ended; harmless for one that was given away."""
-        if worker in self._ready:
-            self._ready.remove(worker)
+    def lost(self, worker: str, now: float, *, young: bool) -> list[Effect]:
+        """A ready spare died or was ended. `young`: by itself and soon, so that replacing it at once would be a loop."""
+        self._ready.remove(worker)
+        if young:
+            self._fail(now)
         return self._fill(now)
+
+    def _fail(self, now: float) -> None:
+        self._not_before = now + min(FIRST_DELAY * 2.0**self.failures, MAX_DELAY)
+        self.failures += 1
 
     def _short(self) -> int:
         return self._size + len(self._waiting) - self._starting - len(self._ready)

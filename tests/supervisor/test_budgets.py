@@ -12,7 +12,9 @@ CONFIGURED = LimitSettings(steps=10, tool_calls=20, seconds=60)
 
 
 def test_a_request_lowers_but_never_raises_a_budget() -> None:
-    assert effective(TaskLimits(steps=5, tool_calls=40, seconds=180), CONFIGURED, playbook=False) == Budget(5, 20, 60.0)
+    assert effective(TaskLimits(steps=5, tool_calls=40, seconds=180), CONFIGURED, playbook=False) == Budget(
+        5, 20, 60.0
+    )
     assert effective(TaskLimits(), CONFIGURED, playbook=False) == Budget(10, 20, 60.0)
 
 

@@ -24,15 +24,22 @@ from browsercell.supervisor import messages
 from browsercell.supervisor import task_events as c
 from browsercell.supervisor.budgets import Budget
 from browsercell.supervisor.coordinator import MAX_REASONS, PHASES, TABLE, State, TaskMachine
+from browsercell.supervisor.verdict import match
 from hypothesis import given
 from hypothesis import strategies as st
 
 TASK = "t-" + "a" * 26
 ARTIFACT = ResolvedArtifact("a-" + "b" * 26, "prices", ArtifactKind.TABLE, 17, "0" * 64, "text/csv")
 RESULT = BrowserDelegateResult(
-    task_id=TASK, status=Status.COMPLETED, execution_status=Status.COMPLETED, summary="Done", artifacts=(ARTIFACT,)
+    task_id=TASK,
+    status=Status.COMPLETED,
+    execution_status=Status.COMPLETED,
+    summary="Done",
+    artifacts=(ARTIFACT,),
 )
-BARE = BrowserDelegateResult(task_id=TASK, status=Status.COMPLETED, execution_status=Status.COMPLETED, summary="Done")
+BARE = BrowserDelegateResult(
+    task_id=TASK, status=Status.COMPLETED, execution_status=Status.COMPLETED, summary="Done"
+)
 DELIVERED = Delivery(ARTIFACT.artifact_id, "prices", "out.csv", True)
 SECONDS = 100.0
 
@@ -73,7 +80,7 @@ def at(state: State, **kinds: Any) -> TaskMachine:
 
 def result_of(effects: list[Any]) -> BrowserDelegateResult:
     [finish] = [effect for effect in effects if isinstance(effect, c.Finish)]
-    return finish.result  # type: ignore[no-any-return]
+    return finish.result
 
 
 def test_the_table_is_total_and_every_state_has_a_phase() -> None:
@@ -86,11 +93,15 @@ def test_an_ordinary_task() -> None:
     effects = drive(task, *TO[State.DONE])
     assert effects[:-1] == [
         c.SendOpen(), c.WantWorker(), c.SendAssignModel("w1"), c.SendAssign("w1"), c.LetWorkerExit("w1"), c.SendClose(),
-        c.EndBrowser(), c.Deliver(co.match(task.plan.deliverables, (ARTIFACT,))), c.EndBrowser(),
+        c.EndBrowser(), c.Deliver(match(task.plan.deliverables, (ARTIFACT,))), c.EndBrowser(),
     ]  # fmt: skip
     result = result_of(effects)
     assert (result.status, result.delivery_status) == (Status.COMPLETED, DeliveryStatus.COMPLETED)
-    assert (result.side_effects, result.usage.tool_calls, result.usage.generations) == (SideEffects.CONFIRMED, 7, 1)
+    assert (result.side_effects, result.usage.tool_calls, result.usage.generations) == (
+        SideEffects.CONFIRMED,
+        7,
+        1,
+    )
     assert task.due() is None
 
 
@@ -155,7 +166,11 @@ GONE = (c.WorkerGone(-9), UNTOUCHED)
         (State.RUNNING, (c.Guard(EndReason.REPEATED_ERROR), *GONE), B.REPEATED_ERROR),
         (State.RUNNING, (c.Guard(EndReason.EXTENSION_LOST), *GONE), B.BROWSER_UNAVAILABLE),
         (State.RUNNING, (c.ModelFault(B.STEP_LIMIT, ModelProblem.NONE), *GONE), B.STEP_LIMIT),
-        (State.RUNNING, (c.ModelFault(B.MODEL_UNAVAILABLE, ModelProblem.TIMEOUT), *GONE), B.MODEL_UNAVAILABLE),
+        (
+            State.RUNNING,
+            (c.ModelFault(B.MODEL_UNAVAILABLE, ModelProblem.TIMEOUT), *GONE),
+            B.MODEL_UNAVAILABLE,
+        ),
         (State.RUNNING, (c.Cancel(), c.Finished(RESULT), *GONE), B.CANCELLED),
         (State.RUNNING, (c.BridgeLost(), c.WorkerGone(-9)), B.BRIDGE_LOST),
         (State.RUNNING, (c.Cancel(), c.BridgeLost(), c.WorkerGone(-9)), B.CANCELLED),
@@ -176,7 +191,10 @@ def test_the_endpoints_own_problem_makes_the_sentence() -> None:
 
 def test_the_first_cause_stays() -> None:
     task = at(State.RUNNING)
-    assert finish(task, c.Guard(EndReason.NO_PROGRESS), c.Cancel(), c.Fault(), *GONE).blocker_code is B.NO_PROGRESS
+    assert (
+        finish(task, c.Guard(EndReason.NO_PROGRESS), c.Cancel(), c.Fault(), *GONE).blocker_code
+        is B.NO_PROGRESS
+    )
 
 
 def test_an_end_kills_the_worker_before_anything_is_closed() -> None:
@@ -209,13 +227,27 @@ def test_a_result_outlives_the_bridge_but_its_files_do_not() -> None:
 
 
 def test_unsettled_commands_make_effects_possible() -> None:
-    assert finish(at(State.CLOSING, ), c.Closed(SideEffects.NONE, 1, 0), c.Deliveries(())).side_effects is SideEffects.POSSIBLE
-    assert finish(at(State.CLOSING), c.Closed(SideEffects.CONFIRMED, 1, 0), c.Deliveries(())).side_effects is SideEffects.CONFIRMED
+    assert (
+        finish(
+            at(
+                State.CLOSING,
+            ),
+            c.Closed(SideEffects.NONE, 1, 0),
+            c.Deliveries(()),
+        ).side_effects
+        is SideEffects.POSSIBLE
+    )
+    assert (
+        finish(at(State.CLOSING), c.Closed(SideEffects.CONFIRMED, 1, 0), c.Deliveries(())).side_effects
+        is SideEffects.CONFIRMED
+    )
 
 
 def test_a_result_without_artifacts_needs_no_delivery() -> None:
     task = at(State.RUNNING)
-    assert finish(task, c.Finished(BARE), c.WorkerGone(0), CLOSED).status is Status.PARTIAL  # one was required
+    assert (
+        finish(task, c.Finished(BARE), c.WorkerGone(0), CLOSED).status is Status.PARTIAL
+    )  # one was required
 
 
 @pytest.mark.parametrize("state", [State.OPENING, State.WAITING, State.RUNNING])
@@ -279,7 +311,9 @@ def test_a_worker_that_never_goes_does_not_keep_the_host_waiting() -> None:
 
 
 @pytest.mark.parametrize(("state", "wait"), [(State.CLOSING, co.CLOSE), (State.DELIVERING, co.DELIVER)])
-def test_a_bridge_that_does_not_close_or_deliver_does_not_keep_the_host_waiting(state: State, wait: float) -> None:
+def test_a_bridge_that_does_not_close_or_deliver_does_not_keep_the_host_waiting(
+    state: State, wait: float
+) -> None:
     task = at(state)
     assert result_of(drive(task, c.Tick(), now=1 + wait)).execution_status is Status.COMPLETED
     assert drive(task, c.Tick(), now=1e9) == []

@@ -6,7 +6,13 @@ import msgspec
 import pytest
 from browsercell.protocol import frames as f
 from browsercell.protocol.errors import BlockerCode, PeerViolation
-from browsercell.protocol.results import ArtifactKind, BrowserDelegateResult, ResolvedArtifact, SideEffects, Status
+from browsercell.protocol.results import (
+    ArtifactKind,
+    BrowserDelegateResult,
+    ResolvedArtifact,
+    SideEffects,
+    Status,
+)
 from browsercell.supervisor import judge
 from browsercell.supervisor import task_events as c
 

@@ -16,7 +16,8 @@ def test_the_table_is_total() -> None:
 
 
 def drive(*events: Event) -> tuple[State, list[Action]]:
-    life, actions = Lifecycle(), []
+    life = Lifecycle()
+    actions: list[Action] = []
     for event in events:
         actions += life.handle(event)
     return life.state, actions

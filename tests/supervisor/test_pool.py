@@ -40,10 +40,9 @@ def test_tasks_are_served_in_the_order_they_asked() -> None:
     assert pool.ready == 1
 
 
-def test_a_dead_spare_is_replaced_and_one_given_away_is_not_counted() -> None:
+def test_a_dead_spare_is_replaced() -> None:
     pool = filled()
-    assert pool.lost("w1", 0.0) == [StartSpare()]
-    assert pool.lost("given-away", 0.0) == []
+    assert pool.lost("w1", 0.0, young=False) == [StartSpare()]
 
 
 def test_failures_back_off_one_at_a_time_and_success_ends_it() -> None:
@@ -56,7 +55,16 @@ def test_failures_back_off_one_at_a_time_and_success_ends_it() -> None:
     assert pool.tick(2 * FIRST_DELAY) == [StartSpare()]  # two are missing, one is tried
     assert pool.tick(2 * FIRST_DELAY) == []
     assert pool.made("w", 1.0) == [StartSpare()]
+    assert pool.made("v", 1.0) == []
     assert (pool.failures, pool.next_due()) == (0, None)
+
+
+def test_spares_that_die_young_are_not_replaced_in_a_loop() -> None:
+    pool = Pool(1)
+    pool.resume(0.0)
+    pool.made("a", 0.0)
+    assert pool.lost("a", 0.0, young=True) == []
+    assert pool.tick(FIRST_DELAY) == [StartSpare()]
 
 
 def test_the_back_off_has_a_ceiling() -> None:
@@ -89,7 +97,12 @@ def test_waiting_tasks_are_told_when_making_workers_keeps_failing() -> None:
     assert pool.waiting == 0
 
 
-@given(st.lists(st.sampled_from(["want", "unwant", "made", "failed", "innocent", "lost", "tick", "pause", "resume"]), max_size=80))
+@given(
+    st.lists(
+        st.sampled_from(["want", "unwant", "made", "failed", "innocent", "lost", "tick", "pause", "resume"]),
+        max_size=80,
+    )
+)
 def test_never_more_workers_than_size_and_waiting_tasks_ask_for(moves: list[str]) -> None:
     pool, now, number, given_away, asked = Pool(2), 0.0, 0, set(), 0
     ready: list[str] = []
@@ -109,7 +122,8 @@ def test_never_more_workers_than_size_and_waiting_tasks_ask_for(moves: list[str]
             else:
                 effects += pool.failed(now, count=move == "failed")
         elif move == "lost" and ready:
-            effects += pool.lost(ready[0], now)
+            gone = ready.pop()
+            effects += pool.lost(gone, now, young=number % 2 == 0) if gone not in given_away else []
         elif move == "tick":
             effects += pool.tick(now)
         elif move == "pause":

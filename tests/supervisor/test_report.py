@@ -83,4 +83,6 @@ def test_the_extensions_next_step(facts: Facts, prepared: bool, word: str) -> No
     made = extension_status(facts, prepared=prepared)
     assert word in made["nextStep"]
     assert bool(made["nextStep"]) == bool(word)
-    assert [one["id"] for one in made["connected"]] == ([] if facts.extension is None else [MINE.extension_id])
+    assert [one["id"] for one in made["connected"]] == (
+        [] if facts.extension is None else [MINE.extension_id]
+    )

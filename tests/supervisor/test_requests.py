@@ -12,7 +12,14 @@ from browsercell.protocol import limits as L
 from browsercell.protocol.codec import encode
 from browsercell.protocol.errors import BlockerCode
 from browsercell.protocol.frames import Assign
-from browsercell.protocol.results import ArtifactKind, Browser, DelegateRequest, Deliverable, PlannerKind, TaskLimits
+from browsercell.protocol.results import (
+    ArtifactKind,
+    Browser,
+    DelegateRequest,
+    Deliverable,
+    PlannerKind,
+    TaskLimits,
+)
 from browsercell.supervisor import messages
 from browsercell.supervisor.requests import Machine, assignment, has_secret, plan, wanted
 from browsercell.supervisor.settings import LimitSettings
@@ -28,7 +35,8 @@ def steps(*items: Any) -> tuple[msgspec.Raw, ...]:
 
 
 def judge(machine: Machine = ALL, **fields: Any) -> TaskPlan | Cause:
-    request = DelegateRequest(**({"goal": "Find the price of tea"} | fields))
+    asked: dict[str, Any] = {"goal": "Find the price of tea"} | fields
+    request = DelegateRequest(**asked)
     return plan(request, "t-" + "a" * 26, "s-aaaa", LimitSettings(), machine)
 
 
@@ -80,10 +88,16 @@ def test_words_about_secrets_are_no_secrets(text: str) -> None:
 def test_secrets_are_looked_for_in_goal_constraints_and_playbook_but_not_in_variables() -> None:
     assert code(goal="password: hunter2") is BlockerCode.SECRET_IN_GOAL
     assert code(constraints=("token=abcd1234",)) is BlockerCode.SECRET_IN_GOAL
-    typed = {"tool": "browser_page_type", "args": {"target": {"role": "textbox", "name": "A"}, "text": "password: hunter2"}}
+    typed = {
+        "tool": "browser_page_type",
+        "args": {"target": {"role": "textbox", "name": "A"}, "text": "password: hunter2"},
+    }
     assert code(playbook=steps(typed, FINISH)) is BlockerCode.SECRET_IN_GOAL
     typed["args"]["text"] = "${note}"  # type: ignore[index]
-    assert isinstance(judge(playbook=steps(typed, FINISH), variables={"note": "password: hunter2"}), TaskPlan)
+    look = {"tool": "browser_page_observe", "args": {"max_elements": 5}}
+    assert isinstance(
+        judge(playbook=steps(look, typed, FINISH), variables={"note": "password: hunter2"}), TaskPlan
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +125,9 @@ def test_what_can_not_be_carried_out_as_written_is_invalid(fields: dict[str, Any
 
 
 def test_a_refusal_names_the_fault_and_never_a_value() -> None:
-    cause = judge(playbook=steps({"tool": "browser_page_type", "args": {"text": "topsecretvalue", "nope": 1}}, FINISH))
+    cause = judge(
+        playbook=steps({"tool": "browser_page_type", "args": {"text": "topsecretvalue", "nope": 1}}, FINISH)
+    )
     assert isinstance(cause, Cause)
     assert cause.sentence is not None
     assert "step 1" in cause.sentence.happened
@@ -119,7 +135,7 @@ def test_a_refusal_names_the_fault_and_never_a_value() -> None:
 
 
 def test_a_path_needs_a_working_directory() -> None:
-    fields = {"deliverables": (Deliverable("a", ArtifactKind.TEXT, path="x"),)}
+    fields: dict[str, Any] = {"deliverables": (Deliverable("a", ArtifactKind.TEXT, path="x"),)}
     assert code(replace(ALL, directory=False), **fields) is BlockerCode.INVALID_REQUEST
     assert isinstance(judge(**fields), TaskPlan)
 
@@ -154,7 +170,9 @@ def test_the_browser_is_resolved_or_the_task_refused_with_what_to_do(
 
 def test_a_plan_keeps_paths_from_the_worker_and_fits_its_bound() -> None:
     deliverables = (Deliverable("a", ArtifactKind.TEXT, True, "secret/place.txt"),)
-    planned = judge(url="https://example.com/", deliverables=deliverables, constraints=("c",), limits=TaskLimits(steps=3))
+    planned = judge(
+        url="https://example.com/", deliverables=deliverables, constraints=("c",), limits=TaskLimits(steps=3)
+    )
     assert isinstance(planned, TaskPlan)
     made = assignment(planned)
     assert (made.steps, made.planner, made.start_url) == (3, PlannerKind.LLM, "https://example.com/")

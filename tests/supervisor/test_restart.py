@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from browsercell.supervisor.restart import FIRST_DELAY, MAX_DELAY, GiveUp, LeaveEnded, RestartAt, RestartPolicy
+from browsercell.supervisor.restart import (
+    FIRST_DELAY,
+    MAX_DELAY,
+    GiveUp,
+    LeaveEnded,
+    RestartAt,
+    RestartPolicy,
+)
 from browsercell.supervisor.tree import ChildSpec, Restart, Role
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +32,9 @@ def test_a_transient_child_is_restarted_only_after_a_failure() -> None:
 
 def test_the_back_off_doubles_inside_the_window_up_to_its_ceiling() -> None:
     policy = RestartPolicy(spec(Restart.PERMANENT, intensity=12))
-    delays = [effect.due for _ in range(12) for effect in policy.ended(0.0, 1) if isinstance(effect, RestartAt)]
+    delays = [
+        effect.due for _ in range(12) for effect in policy.ended(0.0, 1) if isinstance(effect, RestartAt)
+    ]
     assert delays[:3] == [FIRST_DELAY, FIRST_DELAY * 2, FIRST_DELAY * 4]
     assert delays[-1] == MAX_DELAY
     assert policy.total == 12

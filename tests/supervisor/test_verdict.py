@@ -24,14 +24,20 @@ from browsercell.supervisor.messages import BLOCKERS, VERDICTS, Sentence
 from browsercell.supervisor.verdict import Cause, Wanted, accept, conclude, encoded_size, match, refused
 
 TASK = "t_" + "a" * 26
-ARTIFACT = ResolvedArtifact("a_" + "b" * 26, "prices", ArtifactKind.TABLE, 17, "0" * 64, "text/csv; charset=utf-8")
+ARTIFACT = ResolvedArtifact(
+    "a_" + "b" * 26, "prices", ArtifactKind.TABLE, 17, "0" * 64, "text/csv; charset=utf-8"
+)
 OTHER = msgspec.structs.replace(ARTIFACT, artifact_id="a_" + "c" * 26)
 TABLE = Deliverable("prices", ArtifactKind.TABLE, True, "out.csv")
 
 
 def own(**changes: Any) -> BrowserDelegateResult:
     made = BrowserDelegateResult(
-        task_id=TASK, status=Status.COMPLETED, execution_status=Status.COMPLETED, summary="Done", untrusted=True
+        task_id=TASK,
+        status=Status.COMPLETED,
+        execution_status=Status.COMPLETED,
+        summary="Done",
+        untrusted=True,
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -146,7 +152,9 @@ def test_a_cause_gives_the_status_of_its_code_and_hides_the_workers_words(code: 
 
 
 def test_a_cause_may_have_a_sentence_of_its_own() -> None:
-    result = refused(TASK, Cause(BlockerCode.INVALID_REQUEST, Sentence("The thing is odd", "")), usage=Usage(steps=1))
+    result = refused(
+        TASK, Cause(BlockerCode.INVALID_REQUEST, Sentence("The thing is odd", "")), usage=Usage(steps=1)
+    )
     assert (result.summary, result.next_step, result.usage.steps) == ("The thing is odd.", None, 1)
 
 

@@ -60,7 +60,12 @@ def test_a_finished_worker_exits_by_itself_and_is_forgotten_before_it_is_gone() 
     assert machine.handle(Input(Event.FORGOTTEN, side=PAGE, unsettled=2), 0.0) == []
     assert machine.handle(Input(Event.FORGOTTEN, side=PAGE, unsettled=2), 0.0) == []  # said twice counts once
     assert machine.handle(Input(Event.FORGOTTEN, side=MODEL), 0.0) == [Do.GONE]
-    assert (machine.state, machine.reason, machine.exit_status, machine.unsettled) == (State.GONE, Reason.DONE, 0, 2)
+    assert (machine.state, machine.reason, machine.exit_status, machine.unsettled) == (
+        State.GONE,
+        Reason.DONE,
+        0,
+        2,
+    )
 
 
 def test_a_finished_worker_that_stays_is_killed() -> None:
@@ -71,7 +76,9 @@ def test_a_finished_worker_that_stays_is_killed() -> None:
 
 
 def test_a_refused_spare_is_killed_and_its_first_reason_stays() -> None:
-    machine, effects = drive(*BIRTH[:5], Input(Event.END, reason=Reason.REFUSED), Input(Event.END, reason=Reason.ORDERED))
+    machine, effects = drive(
+        *BIRTH[:5], Input(Event.END, reason=Reason.REFUSED), Input(Event.END, reason=Reason.ORDERED)
+    )
     assert effects[-2:] == [Do.KILL, Do.KILL]
     assert machine.reason is Reason.REFUSED
 

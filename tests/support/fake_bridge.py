@@ -2,7 +2,9 @@
 
     fake_bridge.py bridge|model [--scenario S] --control-fd 3
 
-A task's goal names how it shall end: `finish`, `finish-late`, `guard:<reason>`, `fault:<kind>`, `crash`, `sigsys`, `die`, `hang`,
+A bridge's `--scenario` is `ok`, `bad-state`, `exit`, `liar` (reports unsealed workers as
+sealed), or `mute` (reports none).
+A task's goal names how it shall end: `finish`, `late`, `guard:<reason>`, `fault:<kind>`, `crash`, `sigsys`, `die`, `hang`,
 `stop`, `violate`, `foreign`, `oversize`. A start URL whose path is `/refuse`, `/never` or `/private` says how opening goes. The model's
 `--scenario` is `ok`, `fault:<code>`, `die`, or `never`. Workers are `fake_worker.py`; they are steered by signals.
 """
@@ -115,8 +117,12 @@ class Model(Fake):
 
 class Bridge(Fake):
     def spawned(self, worker: str) -> None:
-        layer = f.SealLayer(f.SealLayerName.SECCOMP, False, "ENOSYS")
-        self.send(f.WorkerSealed(worker, f.SealReport(f.SandboxLevel.UNSANDBOXED, (layer,))))
+        if self.scenario == "mute":
+            return
+        liar = self.scenario == "liar"
+        level = f.SandboxLevel.FILTERED if liar else f.SandboxLevel.UNSANDBOXED
+        layer = f.SealLayer(f.SealLayerName.SECCOMP, liar, "" if liar else "ENOSYS")
+        self.send(f.WorkerSealed(worker, f.SealReport(level, (layer,))))
 
     def forget(self, worker: str) -> None:
         task = next((name for name, goal in self.goals.items() if goal == f"late:{worker}"), None)

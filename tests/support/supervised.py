@@ -21,6 +21,7 @@ from browsercell.supervisor.settings import ChromiumSettings, SupervisorSettings
 from browsercell.supervisor.spawn import Programs
 
 HERE = Path(__file__).parent
+FINISH = msgspec.Raw(b'{"finish": {"status": "completed", "summary": "ok"}}')
 
 
 def script(name: str, *arguments: str) -> tuple[str, ...]:
@@ -67,8 +68,8 @@ async def delegate(
     session: str = "s-aaaa",
     **fields: Any,
 ) -> BrowserDelegateResult:
-    playbook = (msgspec.Raw(b'{"finish": {"status": "completed", "summary": "ok"}}'),)
-    request = DelegateRequest(goal=goal, **({"playbook": playbook} | fields))
+    asked: dict[str, Any] = {"playbook": (FINISH,)} | fields
+    request = DelegateRequest(goal=goal, **asked)
     handle = supervisor.delegate(request, directory=directory, session=session, on_progress=lambda *_: None)
     return await handle.result()
 

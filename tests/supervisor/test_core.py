@@ -1,0 +1,587 @@
+"""A real supervisor over stand-in bridges and workers: every end of a task, every death, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsercell.protocol.errors import BlockerCode as B
+from browsercell.protocol.errors import RestartsExhausted, Unavailable
+from browsercell.protocol.frames import SandboxLevel, TaskPhase
+from browsercell.protocol.results import (
+    ArtifactKind,
+    Browser,
+    DelegateRequest,
+    Deliverable,
+    DeliveryStatus,
+    SideEffects,
+    Status,
+    TaskLimits,
+)
+from browsercell.protocol.settings import ModelSettings
+from browsercell.protocol.tools import DeliverItem, DeliverRequest
+from browsercell.supervisor import coordinator, messages, tree
+from browsercell.supervisor.core import Supervisor
+from browsercell.supervisor.delivery import grant_directory
+from browsercell.supervisor.settings import SupervisorSettings
+
+from tests.support import supervised as s
+
+TABLE = Deliverable("prices", ArtifactKind.TABLE, True, "out.csv")
+CONTENT = b"name,price\ntea,3\n"
+Work = Callable[[Supervisor], Awaitable[Any]]
+
+
+def supervise(place: Path, work: Work, *, programs: dict[str, Any] | None = None, **changes: Any) -> None:
+    """Run `work` against a started supervisor; afterwards nothing of it may be left."""
+    settings = s.settings(place, **changes)
+    before = s.children()
+
+    async def main() -> None:
+        supervisor = Supervisor(settings, s.programs(**(programs or {})))
+        await supervisor.start()
+        try:
+            await work(supervisor)
+        finally:
+            await supervisor.stop(2.0)
+
+    s.run(main)
+    assert s.children() == before
+    nothing_left(settings)
+
+
+def nothing_left(settings: SupervisorSettings) -> None:
+    runtime = Path(settings.runtime_folder)
+    assert sorted(path.name for path in runtime.iterdir()) == ["b", "lock", "w"]
+    assert list((runtime / "w").iterdir()) == list((runtime / "b").iterdir()) == []
+    here = {target for target in s.descriptors() if str(runtime) in target or settings.state_folder in target}
+    assert here == set()
+
+
+def pid_of(supervisor: Supervisor, role: str) -> int:
+    return next((row.pid for row in supervisor.processes() if row.role == role), 0)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"
+        await asyncio.sleep(0.01)
+
+
+async def next_task_works(supervisor: Supervisor) -> None:
+    """As soon as the stand-in extension is connected again; the pool may still be filling."""
+    await until(lambda: supervisor.status()["extension"]["connected"] == 1)
+    result = await s.delegate(supervisor, "finish")
+    assert result.status is Status.COMPLETED, result
+
+
+# ---------------------------------------------------------------------------------------------------- ordinary
+
+
+def test_a_task_runs_is_delivered_and_leaves_nothing(tmp_path: Path) -> None:
+    session = tmp_path / "session"
+    session.mkdir()
+
+    async def work(supervisor: Supervisor) -> None:
+        directory = grant_directory(str(session))
+        seen: list[tuple[Any, ...]] = []
+        request = DelegateRequest("finish", deliverables=(TABLE,), playbook=(s.FINISH,))
+        handle = supervisor.delegate(
+            request, directory=directory, session="s-aaaa", on_progress=lambda *a: seen.append(a)
+        )
+        result = await handle.result()
+        assert (result.status, result.delivery_status) == (Status.COMPLETED, DeliveryStatus.COMPLETED)
+        assert result.task_id == handle.task
+        assert (session / "out.csv").read_bytes() == CONTENT
+        assert [p.name for p in session.iterdir()] == ["out.csv"]
+        assert list(dict.fromkeys(one[0] for one in seen)) == [
+            phase for phase in TaskPhase if phase is not TaskPhase.QUEUED
+        ]
+        assert (TaskPhase.RUNNING, 1, 1, "browser_page_observe", True) in [one[:5] for one in seen]
+        handle.cancel()  # over: harmless
+
+        # Delivered again: recognised, not repeated. Elsewhere: delivered there. Onto something: refused.
+        [artifact] = result.artifacts
+
+        async def again(path: str | None, session: str = "s-aaaa") -> Any:
+            item = DeliverItem(artifact.artifact_id, path)
+            [delivery] = await supervisor.deliver(
+                DeliverRequest((item,)), session=session, directory=directory
+            )
+            return delivery
+
+        inode = (session / "out.csv").stat().st_ino
+        assert (await again(None)).delivered
+        assert (session / "out.csv").stat().st_ino == inode
+        assert (await again("second.csv")).delivered
+        assert (session / "second.csv").read_bytes() == CONTENT
+        assert (await again("out.csv")).code == "exists"
+        assert (await again("../out.csv")).code == "parent-path"
+        assert (await again("x.csv", "s-bbbb")).code == "unknown-grant"
+        [lost] = await supervisor.deliver(
+            DeliverRequest((DeliverItem(artifact.artifact_id, "y"),)), session="s-aaaa", directory=None
+        )
+        assert lost.code == "no-directory"
+
+    supervise(tmp_path, work)
+
+
+def test_a_file_that_exists_makes_the_task_partial(tmp_path: Path) -> None:
+    (tmp_path / "out.csv").write_text("mine")
+
+    async def work(supervisor: Supervisor) -> None:
+        result = await s.delegate(
+            supervisor, "finish", directory=grant_directory(str(tmp_path)), deliverables=(TABLE,)
+        )
+        assert (result.status, result.delivery_status) == (Status.PARTIAL, DeliveryStatus.FAILED)
+        assert result.deliveries[0].code == "exists"
+        assert (tmp_path / "out.csv").read_text() == "mine"
+
+    supervise(tmp_path, work)
+
+
+def test_grants_outlive_a_supervisor(tmp_path: Path) -> None:
+    settings = s.settings(tmp_path)
+    artifacts: list[str] = []
+
+    async def first() -> None:
+        supervisor = Supervisor(settings, s.programs())
+        await supervisor.start()
+        artifacts.extend(one.artifact_id for one in (await s.delegate(supervisor, "finish")).artifacts)
+        await supervisor.stop(2.0)
+        await supervisor.stop(2.0)  # harmless
+
+    async def second() -> None:
+        supervisor = Supervisor(settings, s.programs())
+        await supervisor.start()
+        [delivery] = await supervisor.deliver(
+            DeliverRequest((DeliverItem(artifacts[0]),)),
+            session="s-aaaa",
+            directory=grant_directory(str(tmp_path)),
+        )
+        assert delivery.code == "no-path"
+        [delivery] = await supervisor.deliver(
+            DeliverRequest((DeliverItem(artifacts[0], "late.csv"),)),
+            session="s-aaaa",
+            directory=grant_directory(str(tmp_path)),
+        )
+        assert delivery.delivered
+        await supervisor.stop(2.0)
+
+    s.run(first)
+    s.run(second)
+    assert (tmp_path / "late.csv").read_bytes() == CONTENT
+
+
+# ---------------------------------------------------------------------------------------------------- ends
+
+
+@pytest.mark.parametrize(
+    ("goal", "code", "effects"),
+    [
+        ("guard:no-progress", B.NO_PROGRESS, SideEffects.POSSIBLE),
+        ("guard:tool-call-limit", B.TOOL_CALL_LIMIT, SideEffects.POSSIBLE),
+        ("guard:browser-lost", B.BROWSER_UNAVAILABLE, SideEffects.POSSIBLE),
+        ("fault:overdraft", B.WORKER_CRASHED, SideEffects.POSSIBLE),
+        ("crash", B.WORKER_CRASHED, SideEffects.POSSIBLE),
+        ("sigsys", B.SANDBOX_VIOLATION, SideEffects.POSSIBLE),
+        ("die", B.BRIDGE_LOST, SideEffects.POSSIBLE),
+        ("violate", B.BRIDGE_LOST, SideEffects.POSSIBLE),
+        ("foreign", B.BRIDGE_LOST, SideEffects.POSSIBLE),
+        ("oversize", B.BRIDGE_LOST, SideEffects.POSSIBLE),
+    ],
+)
+def test_every_end_has_its_code_and_the_next_task_works(
+    tmp_path: Path, goal: str, code: B, effects: SideEffects
+) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        result = await s.delegate(supervisor, goal)
+        assert (result.blocker_code, result.side_effects) == (code, effects)
+        assert result.usage.generations == 1
+        await next_task_works(supervisor)
+        assert supervisor.status()["sandbox"]["incidents"] == (goal == "sigsys")
+
+    supervise(tmp_path, work)
+
+
+def test_a_result_that_is_sent_only_after_the_worker_exited_still_counts(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        assert (await s.delegate(supervisor, "late")).status is Status.COMPLETED
+
+    supervise(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [("http://fake.test/refuse", B.POLICY_DENIED), ("http://fake.test/private", B.BROWSER_UNAVAILABLE)],
+)
+def test_opening_that_fails_has_its_code(tmp_path: Path, url: str, code: B) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        browser = Browser.PRIVATE if url.endswith("private") else Browser.CHROME
+        result = await s.delegate(supervisor, "finish", url=url, browser=browser)
+        assert (result.blocker_code, result.side_effects) == (code, SideEffects.NONE)
+        await next_task_works(supervisor)
+
+    supervise(tmp_path, work)
+
+
+def test_a_browser_that_never_stands_ready_ends_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "OPEN", 0.2)
+
+    async def work(supervisor: Supervisor) -> None:
+        result = await s.delegate(supervisor, "finish", url="http://fake.test/never")
+        assert result.summary == messages.BROWSER_LATE.happened + "."
+
+    supervise(tmp_path, work)
+
+
+def test_a_cancelled_task_ends_cancelled_and_its_worker_is_gone(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        request = DelegateRequest("hang", playbook=(s.FINISH,))
+        handle = supervisor.delegate(request, directory=None, session="s-aaaa", on_progress=lambda *_: None)
+        await until(lambda: any(row.state == "working" for row in supervisor.processes()))
+        worker = next(row.pid for row in supervisor.processes() if row.state == "working")
+        handle.cancel()
+        result = await handle.result()
+        assert (result.blocker_code, result.side_effects) == (B.CANCELLED, SideEffects.POSSIBLE)
+        assert gone(worker)
+        await next_task_works(supervisor)
+
+    supervise(tmp_path, work)
+
+
+def test_a_task_over_its_time_is_ended(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        result = await s.delegate(supervisor, "hang", limits=TaskLimits(seconds=1))
+        assert result.blocker_code is B.TIME_LIMIT
+        assert 1.0 <= result.usage.seconds < 5.0
+
+    supervise(tmp_path, work)
+
+
+@pytest.mark.parametrize("role", ["bridge", "model-bridge", "worker"])
+def test_a_process_killed_during_a_task_ends_it_honestly_and_the_next_one_works(
+    tmp_path: Path, role: str
+) -> None:
+    codes = {"bridge": B.BRIDGE_LOST, "model-bridge": B.MODEL_UNAVAILABLE, "worker": B.WORKER_CRASHED}
+
+    async def work(supervisor: Supervisor) -> None:
+        task = asyncio.ensure_future(s.delegate(supervisor, "hang", playbook=None))
+        await until(lambda: any(row.state == "working" for row in supervisor.processes()))
+        rows = [
+            row for row in supervisor.processes() if row.role == role and row.state in ("working", "ready")
+        ]
+        victim = next(row.pid for row in rows if role != "worker" or row.state == "working")
+        os.kill(victim, signal.SIGKILL)
+        result = await task
+        assert (result.blocker_code, result.side_effects) == (codes[role], SideEffects.POSSIBLE)
+        await next_task_works(supervisor)
+        restarts = {row.role: row.restarts for row in supervisor.processes()}
+        assert restarts.get(role, 0) == (role != "worker")
+
+    supervise(tmp_path, work, model=ModelSettings(model="m", base_url="http://127.0.0.1:1/v1"))
+
+
+def test_a_playbook_outlives_the_model_bridge(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        task = asyncio.ensure_future(s.delegate(supervisor, "hang", limits=TaskLimits(seconds=2)))
+        await until(lambda: any(row.state == "working" for row in supervisor.processes()))
+        os.kill(pid_of(supervisor, "model-bridge"), signal.SIGKILL)
+        assert (await task).blocker_code is B.TIME_LIMIT
+        await next_task_works(supervisor)
+
+    supervise(tmp_path, work)
+
+
+def test_a_bridge_that_hangs_is_noticed_by_its_pings_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("browsercell.supervisor.child._PINGS", 0.1)
+
+    async def work(supervisor: Supervisor) -> None:
+        result = await s.delegate(supervisor, "stop")
+        assert result.blocker_code is B.BRIDGE_LOST
+        await next_task_works(supervisor)
+        assert supervisor.status()["bridge"]["restarts"] == 1
+
+    supervise(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code"),
+    [
+        ("fault:step-limit", B.STEP_LIMIT),
+        ("fault:model-unavailable", B.MODEL_UNAVAILABLE),
+        ("fault:cancelled", B.MODEL_UNAVAILABLE),
+    ],
+)
+def test_what_the_model_bridge_says_ends_a_task(tmp_path: Path, scenario: str, code: B) -> None:
+    """A code that is not the model bridge's to give is a violation: it is ended, and the task with it."""
+
+    async def work(supervisor: Supervisor) -> None:
+        assert (await s.delegate(supervisor, "hang", playbook=None)).blocker_code is code
+
+    supervise(
+        tmp_path,
+        work,
+        programs={"model": scenario},
+        model=ModelSettings(model="m", base_url="http://127.0.0.1:1/v1"),
+    )
+
+
+def test_a_model_bridge_that_never_answers_ends_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "BIND", 0.2)
+
+    async def work(supervisor: Supervisor) -> None:
+        assert (await s.delegate(supervisor, "finish")).blocker_code is B.MODEL_UNAVAILABLE
+
+    supervise(tmp_path, work, programs={"model": "never"})
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"goal": "password: hunter2"}, B.SECRET_IN_GOAL),
+        ({"playbook": None}, B.MODEL_UNCONFIGURED),
+        ({"browser": Browser.PRIVATE}, B.BROWSER_UNAVAILABLE),
+        ({"deliverables": (Deliverable("a", ArtifactKind.TEXT, path="../x"),)}, B.INVALID_REQUEST),
+        ({"deliverables": (Deliverable("a", ArtifactKind.TEXT, path="x"),)}, B.INVALID_REQUEST),
+    ],
+)
+def test_a_refused_delegation_is_a_result_and_used_nothing(
+    tmp_path: Path, fields: dict[str, Any], code: B
+) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        asked: dict[str, Any] = {"goal": "finish"} | fields
+        result = await s.delegate(supervisor, **asked)
+        assert (result.blocker_code, result.usage.generations) == (code, 0)
+        assert result.next_step
+
+    supervise(tmp_path, work)
+
+
+def test_tasks_wait_in_a_bounded_queue_and_more_are_refused(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        phases: list[Any] = []
+
+        def ask(goal: str) -> Any:
+            request = DelegateRequest(goal, playbook=(s.FINISH,))
+            return supervisor.delegate(
+                request, directory=None, session="s-aaaa", on_progress=lambda *a: phases.append(a)
+            )
+
+        running, waiting, third = ask("hang"), ask("finish"), ask("finish")
+        assert (await third.result()).blocker_code is B.OVERLOADED
+        assert phases[-1][0] is TaskPhase.QUEUED or phases[0][0] is not TaskPhase.QUEUED
+        capacity = supervisor.status()["capacity"]
+        assert (capacity["running"], capacity["queued"]) == (1, 1)
+        running.cancel()
+        assert (await running.result()).blocker_code is B.CANCELLED
+        assert (await waiting.result()).status is Status.COMPLETED
+
+    supervise(tmp_path, work, max_tasks=1, max_queue=1)
+
+
+def test_a_progress_listener_that_fails_costs_nothing(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        def broken(*_: object) -> None:
+            raise RuntimeError("the host's own fault")
+
+        request = DelegateRequest("finish", playbook=(s.FINISH,))
+        handle = supervisor.delegate(request, directory=None, session="s-aaaa", on_progress=broken)
+        assert (await handle.result()).status is Status.COMPLETED
+
+    supervise(tmp_path, work)
+
+
+# ---------------------------------------------------------------------------------------------------- start and stop
+
+
+def test_stopping_ends_running_tasks_with_a_result(tmp_path: Path) -> None:
+    results: list[Any] = []
+
+    async def work(supervisor: Supervisor) -> None:
+        task = asyncio.ensure_future(s.delegate(supervisor, "hang"))
+        await until(lambda: any(row.state == "working" for row in supervisor.processes()))
+        await supervisor.stop(2.0)
+        results.append(await task)
+        results.append(await s.delegate(supervisor, "finish"))
+
+    supervise(tmp_path, work)
+    assert [result.blocker_code for result in results] == [B.SUPERVISOR_RESTARTED] * 2
+
+
+def start_fails(settings: SupervisorSettings, **programs: Any) -> Unavailable:
+    before = s.children()
+
+    async def main() -> Unavailable:
+        with pytest.raises(Unavailable) as caught:
+            await Supervisor(settings, s.programs(**programs)).start()
+        return caught.value
+
+    error: Unavailable = s.run(main)
+    assert s.children() == before
+    return error
+
+
+def test_a_bridge_that_can_not_use_its_state_says_so_at_the_start(tmp_path: Path) -> None:
+    settings = s.settings(tmp_path)
+    error = start_fails(settings, bridge="bad-state")
+    assert "state folder" in error.message
+    assert error.next_step
+    nothing_left(settings)
+
+
+def test_a_bridge_that_keeps_dying_is_given_up_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "RESTARTS", 2)
+    error = start_fails(s.settings(tmp_path), bridge="exit")
+    assert "again and again" in error.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "programs", "words"),
+    [
+        ({"allow_unsandboxed": False}, {}, "unsandboxed"),
+        ({}, {"worker": s.script("fake_worker.py", "--crash"), "bridge": "mute"}, "died:3"),
+        ({}, {"worker": ("/nowhere/at-all",)}, "spawn-failed"),
+    ],
+)
+def test_without_a_usable_worker_there_is_no_start(
+    tmp_path: Path, changes: dict[str, Any], programs: dict[str, Any], words: str
+) -> None:
+    error = start_fails(s.settings(tmp_path, **changes), **programs)
+    assert words in error.message
+
+
+def test_a_worker_that_only_claims_to_be_sealed_is_killed_before_any_task(tmp_path: Path) -> None:
+    error = start_fails(s.settings(tmp_path, min_sandbox=SandboxLevel.FILTERED), bridge="liar")
+    assert "outside-check" in error.message
+
+
+def test_a_level_below_the_minimum_is_refused(tmp_path: Path) -> None:
+    error = start_fails(s.settings(tmp_path, min_sandbox=SandboxLevel.CONTAINED), bridge="liar")
+    assert "below-minimum:filtered" in error.message
+
+
+def test_a_second_supervisor_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    settings = s.settings(tmp_path)
+
+    async def main() -> None:
+        first = Supervisor(settings, s.programs())
+        await first.start()
+        with pytest.raises(Unavailable, match="another supervisor"):
+            await Supervisor(settings, s.programs()).start()
+        await next_task_works(first)
+        await first.stop(2.0)
+
+    s.run(main)
+
+
+def test_a_bridge_that_keeps_dying_later_is_given_up_loudly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "RESTARTS", 1)
+
+    async def work(supervisor: Supervisor) -> None:
+        for _ in range(2):
+            await until(lambda: supervisor.status()["bridge"]["state"] == "ready")
+            os.kill(pid_of(supervisor, "bridge"), signal.SIGKILL)
+            await until(lambda: supervisor.status()["bridge"]["state"] != "ready")
+        with pytest.raises(RestartsExhausted):
+            await asyncio.wait_for(supervisor.gave_up(), 10)
+        assert (await s.delegate(supervisor, "finish")).blocker_code is B.BRIDGE_LOST
+        assert supervisor.status()["supervisor"]["problem"]
+
+    supervise(tmp_path, work)
+
+
+def test_reports_name_every_process_and_no_private_thing(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        rows = supervisor.processes()
+        assert sorted(row.role for row in rows) == ["bridge", "model-bridge", "supervisor", "worker"]
+        assert all(row.memory > 0 and row.pid > 0 for row in rows)
+        text = repr(supervisor.status()) + repr(supervisor.extension_status())
+        assert str(tmp_path) not in text
+        assert "/tmp" not in text
+        assert supervisor.status()["extension"]["connected"] == 1
+
+    supervise(tmp_path, work)
+
+
+def test_a_dead_spare_is_replaced(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        spare = pid_of(supervisor, "worker")
+        os.kill(spare, signal.SIGKILL)
+        await until(
+            lambda: supervisor.status()["capacity"]["spares"] == 1 and pid_of(supervisor, "worker") != spare
+        )
+        await next_task_works(supervisor)
+
+    supervise(tmp_path, work)
+
+
+def test_when_the_supervisor_is_killed_its_children_die_and_its_successor_sweeps(tmp_path: Path) -> None:
+    settings = s.settings(tmp_path)
+    code = (
+        "import sys, asyncio; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\nfrom tests.support import supervised as s\n"
+        "from browsercell.supervisor.core import Supervisor\nimport msgspec\n"
+        "async def main():\n"
+        "    settings = msgspec.structs.replace(s.settings(Path(sys.argv[2])), runtime_folder=sys.argv[3])\n"
+        "    supervisor = Supervisor(settings, s.programs())\n    await supervisor.start()\n"
+        "    task = asyncio.ensure_future(s.delegate(supervisor, 'hang'))\n"
+        "    while not any(row.state == 'working' for row in supervisor.processes()): await asyncio.sleep(0.01)\n"
+        "    print(*[row.pid for row in supervisor.processes()], flush=True)\n    await task\n"
+        "s.run(main)"
+    )
+    top = str(Path(__file__).parent.parent.parent)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code, top, str(tmp_path), settings.runtime_folder],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdout is not None
+    pids = [int(pid) for pid in owner.stdout.readline().split()]
+    assert len(pids) >= 4
+    owner.kill()
+    owner.wait(10)
+    owner.stdout.close()
+    end = time.monotonic() + 10
+    while not all(gone(pid) for pid in pids):
+        assert time.monotonic() < end, "a child outlived its supervisor"
+        time.sleep(0.01)
+    assert list((Path(settings.runtime_folder) / "w").iterdir())  # nobody of ours was left to remove them
+
+    async def successor() -> None:
+        supervisor = Supervisor(settings, s.programs())
+        await supervisor.start()
+        await next_task_works(supervisor)
+        await supervisor.stop(2.0)
+
+    s.run(successor)
+    nothing_left(settings)
