@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 from urllib.parse import urlsplit
 
+from .cases import CASES
+
 BOOKS: Final = "".join(
     f'<li class="book"><a href="/book/{i}">Book {i}</a> <span class="price">£{i}.50</span> '
     f"<a href='/author/{i}'>Author {i}</a> <button onclick=\"say('added {i}')\">Add</button></li>"
@@ -130,7 +132,7 @@ PAGES: Final[dict[str, str]] = {
         <div role=grid aria-label=Grid><div role=row><span role=columnheader>K</span><span role=columnheader>V</span></div>
         <div><div role=row><span role=gridcell>k1</span><span role=gridcell>v1</span></div></div></div>""",
     ),
-    "/names": "",
+    "/names": page("Names", "".join(f"<div>{case}</div>" for case in CASES)),
     "/long": page(
         "Long", "".join(f"<p>Paragraph {i} {'word ' * 30}</p><a href=/l/{i}>Link {i}</a>" for i in range(400))
     ),

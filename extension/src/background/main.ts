@@ -117,11 +117,13 @@ async function perform(command: ExtCommand, context: Context): Promise<PageReply
   if (op === "browser_tabs_list") return await tabs.list(command.tabs ?? []);
   if (op === "browser_tabs_open") return await tabs.open(args as OpArgs["browser_tabs_open"], context);
   const tab = needTab(command);
-  await chrome.tabs.get(tab);
-  if (!session.controlled(tab) && paired?.pairing === "user") {
-    throw new Failure("tab-not-shared", "This tab was not opened by browsercell", { nextTool: "browser_tabs_list" });
+  if (!session.controlled(tab)) {
+    await chrome.tabs.get(tab);
+    if (paired?.pairing === "user") {
+      throw new Failure("tab-not-shared", "This tab was not opened by browsercell", { nextTool: "browser_tabs_list" });
+    }
+    session.take(tab);
   }
-  session.take(tab);
   return await PAGE_OPS[op](tab, args as never, context);
 }
 

@@ -1,8 +1,7 @@
 /**
  * Screenshots: PNG of the viewport, the whole page or one element, with sensitive fields blotted out.
  *
- * The attachment is shared and given back. A tab that was never shown does not draw until a screencast asks it to
- * (measured: 3 s and more without, 50 ms with), so background tabs get one for the time of the picture.
+ * The attachment is shared and given back; it is also what makes a background tab draw at all (`attachment.ts`).
  */
 
 import { MAX_SCREENSHOT_BYTES, MAX_SCREENSHOT_PIXELS, type PageReply } from "../wire";
@@ -35,14 +34,8 @@ export async function capture(tab: number, shot: Shot, frames: readonly number[]
     params["clip"] = { x, y, width, height, scale: 1 };
   }
   await dbg.hold(tab, HOLDER);
-  let casting = false;
   const masked: number[] = [];
   try {
-    const { active } = await chrome.tabs.get(tab);
-    if (!active) {
-      await dbg.send(tab, "Page.startScreencast", { format: "jpeg", quality: 1, maxWidth: 64, maxHeight: 64, everyNthFrame: 1 });
-      casting = true;
-    }
     for (const frame of frames) {
       masked.push(frame); // even if the answer is lost, the fields are restored
       await pages.call(tab, frame, "mask", {}, context);
@@ -54,7 +47,6 @@ export async function capture(tab: number, shot: Shot, frames: readonly number[]
     return { image: data, width, height };
   } finally {
     for (const frame of masked) await pages.call(tab, frame, "unmask", {}, context, false).catch(() => undefined); // a page that is gone needs none
-    if (casting) await dbg.send(tab, "Page.stopScreencast").catch(() => undefined); // detached meanwhile: it stopped by that
     await dbg.release(tab, HOLDER);
   }
 }

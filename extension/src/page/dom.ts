@@ -193,16 +193,55 @@ export function deepActive(): Element | null {
   return active;
 }
 
+// ---------------------------------------------------------------- passes
+
+let pass = 0;
+let inside = false;
+
+/**
+ * Runs `work`, which must neither change the page nor let it run: within it the questions made by `remembered` are
+ * answered once per element. Reading a page asks each of them several times.
+ */
+export function onePass<T>(work: () => T): T {
+  if (inside) return work();
+  pass++;
+  inside = true;
+  try {
+    return work();
+  } finally {
+    inside = false;
+  }
+}
+
+/** `ask`, with its answers kept for the length of a pass. */
+export function remembered<R>(ask: (el: Element) => R): (el: Element) => R {
+  let answers = new Map<Element, R>();
+  let of = 0;
+  return (el) => {
+    if (!inside) return ask(el);
+    if (of !== pass) {
+      answers = new Map();
+      of = pass;
+    }
+    let answer = answers.get(el);
+    if (answer === undefined) {
+      answer = ask(el);
+      answers.set(el, answer);
+    }
+    return answer;
+  };
+}
+
 const SEEN = { visibilityProperty: true } as const;
 
 export type Visibility = "shown" | "unseen" | "gone";
 
 /** `gone`: nothing below it is shown either. `unseen`: the element itself is not, its children may be. */
-export function visibility(el: Element): Visibility {
+export const visibility: (el: Element) => Visibility = remembered((el) => {
   if (E.checkVisibility.call(el, SEEN)) return "shown";
   if (E.checkVisibility.call(el)) return "unseen";
   return styleOf(el).display === "contents" ? "unseen" : "gone";
-}
+});
 
 /** Visible, not below `aria-hidden` or `inert`. `display: contents` counts by its children, so as not visible itself. */
 export function isShown(el: Element): boolean {

@@ -25,7 +25,7 @@ import {
   syntheticType,
   unknownOption,
 } from "./act";
-import { isSelect, rectOf, titleOf, attr, queryAll, rootElement, eachChild, isElement, nodeType } from "./dom";
+import { isSelect, rectOf, titleOf, attr, queryAll, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
 import { extract } from "./extract";
 import { Fault, type FaultShape } from "./fault";
@@ -57,15 +57,17 @@ const called = (el: Element): string => `${roleOf(el) || "element"} ${JSON.strin
 
 const OPS = {
   observe(args: { mode: ObserveMode; maxElements: number; maxChars: number; cursor?: string; header: boolean }) {
-    const seen = observe(args.mode, args.maxElements, args.maxChars, args.cursor, args.header);
-    const version = pageVersion();
-    remember(version);
-    sweep();
-    return { ...seen, version };
+    return onePass(() => {
+      const seen = observe(args.mode, args.maxElements, args.maxChars, args.cursor, args.header);
+      const version = pageVersion();
+      remember(version);
+      sweep();
+      return { ...seen, version };
+    });
   },
 
   find(args: { query: string; role?: string; limit: number }) {
-    return { text: find(args.query, args.role, args.limit), version: pageVersion() };
+    return onePass(() => ({ text: find(args.query, args.role, args.limit), version: pageVersion() }));
   },
 
   /** Clicks by script, or aims for a trusted click and arms the guard. */
@@ -168,8 +170,10 @@ const OPS = {
   },
 
   extract(args: Pointer & { kind: ExtractKind; region_ref?: string; fields: string[]; limit?: number }) {
-    const region = args.region_ref === undefined ? resolve(args) : resolve({ ref: args.region_ref });
-    return { ...extract(args.kind, region, args.fields, args.limit), version: pageVersion() };
+    return onePass(() => {
+      const region = args.region_ref === undefined ? resolve(args) : resolve({ ref: args.region_ref });
+      return { ...extract(args.kind, region, args.fields, args.limit), version: pageVersion() };
+    });
   },
 
   /** The element's box in page coordinates of this frame, after scrolling it into view; or the page's own sizes. */

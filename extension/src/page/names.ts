@@ -23,6 +23,7 @@ import {
   labelsOf,
   nodeType,
   query,
+  remembered,
   rootOf,
   styleOf,
   tagOf,
@@ -46,9 +47,9 @@ const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "ifr
 const MAX_RAW = 4 * MAX_NAME_CHARS; // of text gathered for one name: more is cut anyway
 
 /** The accessible name; "" if there is none. */
-export function nameOf(el: Element): string {
-  return cut(compute(el, { visited: new Set(), referenced: false, hiddenRoot: false, nested: false }));
-}
+export const nameOf: (el: Element) => string = remembered((el) =>
+  cut(compute(el, { visited: new Set(), referenced: false, hiddenRoot: false, nested: false })),
+);
 
 /** As names are compared and shown: collapsed, cut. */
 export function cut(name: string): string {
@@ -146,8 +147,6 @@ function nativeName(el: Element, walk: Walk): string {
       return attr(el, "alt") ?? "";
     case "fieldset":
       return childName(el, "legend", walk);
-    case "figure":
-      return childName(el, "figcaption", walk);
     case "table":
       return childName(el, "caption", walk);
     case "svg": {
@@ -182,10 +181,11 @@ function childName(el: Element, tag: string, walk: Walk): string {
 function fromContent(el: Element, walk: Walk): string {
   let text = "";
   const inner: Walk = { ...walk, nested: true };
+  const silent = !walk.hiddenRoot && visibility(el) === "unseen" && styleOf(el).visibility !== "visible";
   eachChild(el, (node) => {
     if (text.length > MAX_RAW) return;
     if (nodeType(node) === 3) {
-      text += data(node);
+      if (!silent) text += data(node);
     } else if (isElement(node)) {
       if (tagOf(node) === "br") {
         text += " ";

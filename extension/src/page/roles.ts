@@ -4,7 +4,7 @@
  * "" stands for generic or none: nothing a user of the page could call by a role. Pure reads of the DOM.
  */
 
-import { attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, query, tagOf } from "./dom";
+import { attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, query, remembered, tagOf } from "./dom";
 
 const KNOWN = new Set(
   (
@@ -130,7 +130,9 @@ export function isFocusable(el: Element): boolean {
 }
 
 /** The role; "" for generic and none. */
-export function roleOf(el: Element): string {
+export const roleOf: (el: Element) => string = remembered(computeRole);
+
+function computeRole(el: Element): string {
   const given = attr(el, "role");
   if (given !== null) {
     for (const token of given.toLowerCase().split(/\s+/)) {

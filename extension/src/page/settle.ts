@@ -132,7 +132,7 @@ export async function settle(): Promise<Settled> {
   return result;
 }
 
-/** One turn of the event loop, without a timer's clamp. */
+/** One turn of the event loop, without a timer's clamp: what the action has queued goes first. */
 function turn(): Promise<void> {
   return new Promise((done) => {
     const channel = new MessageChannel();
