@@ -138,16 +138,16 @@ class PrivateBrowser:
     async def _judge(self, judge: Judge) -> None:
         reason = await self._check_url(judge.url)
         if reason:
-            self._note("load-refused", reason=reason, top=judge.top)
+            self._note("load-refused", reason)
         self._apply(self._guard.verdict(judge.request, not reason))
 
     def _log_denied(self, effect: Denied) -> None:
-        self._note("denied", denial=effect.denial.value)
+        self._note("denied", effect.denial.value)
 
-    def _note(self, event: str, **fields: object) -> None:
+    def _note(self, event: str, kind: str) -> None:
         if self._notes < MAX_NOTES:
             self._notes += 1
-            note(_LOG, event, **fields)
+            note(_LOG, event, kind=kind)
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work)

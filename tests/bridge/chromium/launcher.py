@@ -27,6 +27,10 @@ FLAGS = (
     "--disable-sync",
     "--disable-features=Prerender2,MediaRouter,Translate",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    # A task's tabs are in the background, where timers are slowed to one a second: a click would take that long.
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
     "--remote-debugging-pipe",
     "--test-type",
     "--silent-debugger-extension-api",
