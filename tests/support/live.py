@@ -61,7 +61,9 @@ def private_place() -> Iterator[Path]:
     try:
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)  # what another account left is the temporary folder's to clean
+        shutil.rmtree(
+            place, ignore_errors=True
+        )  # what another account left is the temporary folder's to clean
 
 
 def sets(settings: Mapping[str, str]) -> list[str]:
@@ -118,9 +120,10 @@ def target(role: str, name: str | None = None, nth: int | None = None) -> dict[s
     return {key: value for key, value in given.items() if value is not None}
 
 
-def table_to(purpose: str, name: str | None = None, *, form: str = "csv", role: str = "table") -> Step:
-    """Extract a table (the first one, or the named one) into an artifact."""
-    return tool("page_extract", purpose, kind="table", target=target(role, name, 1), to_artifact=form)
+def table_to(purpose: str, name: str | None = None, *, form: str = "csv") -> Step:
+    """Extract the named table, or the page's largest, into an artifact."""
+    where = {} if name is None else {"target": target("table", name)}
+    return tool("page_extract", purpose, kind="table", to_artifact=form, **where)
 
 
 def expect(timeout_ms: int | None = None, **condition: str) -> Step:
