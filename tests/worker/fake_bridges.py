@@ -40,7 +40,7 @@ from browsercell.protocol.transport import LinkEvent, Links, Peer, ServerLink
 WORKER_UID = 60_123  # outside every range that a system gives to people or services
 MEMORY = 256 * L.MIB
 CPU_SECONDS = 60
-WAIT_S = 20.0  # a loaded machine starts a worker in a second or two
+WAIT_S = 40.0  # an overloaded machine starts a worker in many seconds, an idle one in a fifth of one
 
 Script = Callable[[Frame], Sequence[Frame]]
 
@@ -174,13 +174,17 @@ class FakeBridges:
 
     async def until(self, kind: type[Frame], count: int = 1) -> Frame:
         """Wait for the `count`th frame of this kind."""
-        async with asyncio.timeout(WAIT_S):
-            while True:
-                found = [frame for frame in self.heard if isinstance(frame, kind)]
-                if len(found) >= count:
-                    return found[count - 1]
-                self._new.clear()
-                await self._new.wait()
+        deadline = asyncio.get_running_loop().time() + WAIT_S
+        while len(found := [frame for frame in self.heard if isinstance(frame, kind)]) < count:
+            self._new.clear()
+            left = deadline - asyncio.get_running_loop().time()
+            try:
+                await asyncio.wait_for(self._new.wait(), max(left, 0.001))
+            except TimeoutError:
+                heard = [type(frame).__name__ for frame in self.heard]
+                status = None if self.process is None else self.process.poll()
+                raise AssertionError(f"no {kind.__name__} {count}; heard {heard}, status {status}") from None
+        return found[count - 1]
 
     async def sealed(self) -> Sealed:
         """Start the worker and wait until it says that it is sealed."""

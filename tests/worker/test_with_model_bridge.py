@@ -18,6 +18,7 @@ from browsercell.protocol.frames import (
     ModelAssigned,
     ModelProgress,
     PrepareWorker,
+    Sealed,
     ToolCall,
     ToolResult,
     WorkerFault,
@@ -74,6 +75,7 @@ def test_a_whole_task_and_what_the_endpoint_saw_of_it() -> None:
                 process = bridges.spawn()
                 rig.tell(WorkerSpawned(worker=WORKER, pid=process.pid))
                 await rig.until(WorkerGreeted)
+                await bridges.until(Sealed)
                 rig.tell(AssignModel(worker=WORKER, task="task-aaaa", generation=1, steps=8))
                 await rig.until(ModelAssigned)
                 bridges.assign(assignment())
