@@ -76,7 +76,8 @@ class PrivateBrowser:
             await self._pipe.call("Browser.close", seconds=CLOSE_SECONDS)
         except (PipeClosed, CommandRefused, TimeoutError):
             note(_LOG, "private-close-unanswered")  # the supervisor ends the process anyway
-        self._pipe.close()
+        finally:
+            self._pipe.close()
 
     def abandon(self) -> None:
         """The process is gone: close the pipe. Harmless when closed."""

@@ -317,8 +317,8 @@ class ExtensionHub:
             return
         private.gone.set()
         private.port.lose(ToolErrorCode.BROWSER_LOST)
-        await private.browser.close()
         self._end_private(private)
+        await private.browser.close()
 
     def _end_private(self, private: _Private) -> None:
         effects = self.registry.remove_private(private.pairing)

@@ -398,3 +398,18 @@ def test_a_browser_that_does_not_answer_its_end_is_left_to_the_supervisor(
         assert not bench.hub._private
 
     play_private(scenario)
+
+
+def test_a_caller_that_gives_up_closing_leaves_nothing_open() -> None:
+    async def scenario(bench: Bench, chromium: FakeChromium) -> None:
+        chromium.answers["Browser.close"] = lambda _params: None
+        async with bench.socket() as ws:
+            port = await ready(bench, chromium, ws)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await port.close()
+            assert await closed(ws) == 1006
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(chromium.fds[0])
+
+    play_private(scenario)
