@@ -667,7 +667,7 @@ class TaskPhase(StrEnum):
 
 
 class HostProgress(Frame, frozen=True, tag="host_progress"):
-    """Down: content-free progress of `call`."""
+    """Down: content-free progress of `call`. Call 0 is no call: a sign of life that a host ignores."""
 
     call: Count
     phase: TaskPhase

@@ -20,7 +20,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..protocol.errors import BlockerCode
+from ..protocol.errors import BlockerCode, ToolErrorCode
 from ..protocol.frames import EndReason, ModelProblem, TaskPhase
 from ..protocol.results import (
     Browser,
@@ -72,7 +72,7 @@ from .task_events import (
     WantWorker,
     WorkerGone,
 )
-from .verdict import Cause, conclude, match
+from .verdict import Cause, conclude, match, with_blocker
 
 SIGSYS: Final = 31
 QUEUE: Final = 600.0  # seconds a task may wait for its turn: three rounds of the longest tasks
@@ -137,6 +137,7 @@ class TaskMachine:
         self._deadline: float | None = None  # of the whole task, from Start to the end of RUNNING
         self._cause: Cause | None = None
         self._own: BrowserDelegateResult | None = None
+        self._last: tuple[str, ToolErrorCode | None] = ("", None)  # the newest settled call
         self._assigned = False
         self._browser_asked = False
         self._without_bridge = False
@@ -204,6 +205,7 @@ class TaskMachine:
 
     def _progress(self, event: Progress, _now: float) -> list[Effect]:
         self.counters.calls(event.tool_calls)
+        self._last = (event.tool, event.code)
         return [self._report(event.tool, event.ok)]
 
     def _model_progress(self, event: ModelProgress, _now: float) -> list[Effect]:
@@ -211,7 +213,7 @@ class TaskMachine:
         return [self._report()]
 
     def _finished(self, event: Finished, now: float) -> list[Effect]:
-        self._own = event.result
+        self._own = with_blocker(event.result, self.plan.planner, *self._last)
         self._go(State.ENDING, now + END)
         return [LetWorkerExit(self._worker())]
 

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 MAX_SESSIONS: Final = 64  # a host needs one; more than this is a fault of somebody's loop
 PROBE_SECONDS: Final = 1.0  # between two looks after hosts that went without a word
+# To a host without a running task: belongs to no call, so it is ignored there; a session that has ended can't be reached.
+SIGN_OF_LIFE: Final = f.HostProgress(0, f.TaskPhase.QUEUED, 0, 0, 0)
 
 OnProgress = Callable[[f.TaskPhase, int, int, str, bool, int], None]
 
@@ -102,6 +104,7 @@ class HostLink:
         self._refused: set[bytes] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._made_room = -PROBE_SECONDS
         self._link: ServerLink = links.serve(
             path,
             self._on_message,
@@ -129,7 +132,7 @@ class HostLink:
             return
         host = self._hosts.get(peer.routing_id)
         if host is None:
-            if len(self._hosts) >= MAX_SESSIONS:
+            if len(self._hosts) >= MAX_SESSIONS and not self._make_room():
                 self._fault(
                     peer.routing_id,
                     f.HostFault(0, "overloaded", f"more than {MAX_SESSIONS} hosts are connected"),
@@ -295,6 +298,16 @@ class HostLink:
                 self._send(host, next(reversed(host.progress.values())))
             elif not _alive(host.pid):
                 self._drop(host, "its process ended")
+
+    def _make_room(self) -> bool:
+        """Drop the ended sessions of processes that live on; True if there were any. Only when the table is full, and once
+        a look at most: what is sent to an idle host lies in its queue until it reads."""
+        if self._loop.time() - self._made_room < PROBE_SECONDS:
+            return False
+        self._made_room = self._loop.time()
+        for host in list(self._hosts.values()):
+            self._send(host, SIGN_OF_LIFE)
+        return len(self._hosts) < MAX_SESSIONS
 
     def _drop(self, host: _Host, why: str) -> None:
         if self._hosts.pop(host.routing_id, None) is None:

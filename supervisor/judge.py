@@ -42,7 +42,7 @@ def of_bridge(frame: f.Frame) -> tuple[str, int | None, c.Event]:
         case f.TaskProgress(task=task, generation=generation, tool_calls=calls, entry=entry):
             if entry.tool not in WORKER_TOOLS:
                 raise PeerViolation("progress names a tool that does not exist")
-            return task, generation, c.Progress(calls, entry.tool, entry.ok)
+            return task, generation, c.Progress(calls, entry.tool, entry.ok, entry.code)
         case f.TaskGuard(task=task, generation=generation, reason=reason):
             return task, generation, c.Guard(reason)
         case f.TaskFinished(task=task, generation=generation):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..protocol.errors import BlockerCode
+from ..protocol.errors import BlockerCode, ToolErrorCode
 from ..protocol.frames import EndReason, ModelProblem, TaskPhase
 from ..protocol.results import (
     Browser,
@@ -98,6 +98,7 @@ class Progress:
     tool_calls: int
     tool: str
     ok: bool
+    code: ToolErrorCode | None = None  # why it failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,14 @@ from typing import Final
 import msgspec
 
 from ..protocol import limits as L
-from ..protocol.errors import BlockerCode, PeerViolation
+from ..protocol.errors import BlockerCode, PeerViolation, ToolErrorCode
 from ..protocol.frames import TaskFinished
 from ..protocol.results import (
     BrowserDelegateResult,
     Deliverable,
     Delivery,
     DeliveryStatus,
+    PlannerKind,
     ResolvedArtifact,
     SideEffects,
     Status,
@@ -34,6 +35,9 @@ from .messages import BLOCKERS, VERDICTS, Sentence
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[a-z]{1,8}[-_][a-z2-7]{4,32}")
 _MEDIA: Final = re.compile(r"[a-z]+/[a-z0-9.+-]+(?:; ?charset=utf-8)?")
+_DENIED: Final = frozenset({ToolErrorCode.POLICY_DENIED, ToolErrorCode.RESTRICTED_PAGE})
+# How a wait says that its condition did not come true.
+_UNMET: Final = frozenset({ToolErrorCode.TIMEOUT, ToolErrorCode.NOT_FOUND, ToolErrorCode.NOT_VISIBLE})
 _EXECUTION: Final = frozenset({Status.COMPLETED, Status.NEEDS_USER_INPUT, Status.BLOCKED, Status.FAILED})
 
 
@@ -70,6 +74,25 @@ def accept(frame: TaskFinished, task: str) -> BrowserDelegateResult:
     if encoded_size(result) > L.MAX_RESULT_BYTES:
         raise PeerViolation("a result is over 16 KiB")
     return result
+
+
+def with_blocker(
+    result: BrowserDelegateResult, planner: PlannerKind, tool: str, code: ToolErrorCode | None
+) -> BrowserDelegateResult:
+    """A blocked task's code, from how its newest call ended (`tool`, `code`: None if it went well).
+
+    The call is the bridge's word, not the worker's; a worker that claims to be blocked names no code itself.
+    """
+    if result.execution_status is not Status.BLOCKED or result.blocker_code is not None:
+        return result
+    if code in _DENIED:
+        blocker = BlockerCode.POLICY_DENIED
+    elif planner is PlannerKind.PLAYBOOK and tool == "browser_page_wait" and code in _UNMET:
+        blocker = BlockerCode.EXPECTATION_FAILED
+    else:
+        return result
+    next_step = result.next_step or BLOCKERS[blocker].next_step
+    return msgspec.structs.replace(result, blocker_code=blocker, next_step=next_step)
 
 
 def check_artifact(artifact: ResolvedArtifact) -> None:

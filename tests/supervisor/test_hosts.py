@@ -186,6 +186,25 @@ def test_sessions_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -
         Client(runtime_folder=served.folder)
 
 
+def comes_in(served: Served) -> bool:
+    try:
+        with Client(runtime_folder=served.folder) as client:
+            return bool(client.status())
+    except Unavailable:
+        return False
+
+
+def test_ended_sessions_of_a_living_process_make_room(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(hosts, "PROBE_SECONDS", 0.01)
+    with Client(runtime_folder=served.folder) as idle:
+        for _ in range(5):
+            until(lambda: comes_in(served))  # the router hears of an end a moment later
+        assert idle.status(), "an idle session was lost, or a sign of life confused it"
+
+
 def test_a_fault_of_the_supervisor_loses_one_outcome_only(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from browsercell.protocol import limits as L
-from browsercell.protocol.errors import BlockerCode, PeerViolation
+from browsercell.protocol.errors import BlockerCode, PeerViolation, ToolErrorCode
 from browsercell.protocol.frames import TaskFinished
 from browsercell.protocol.results import (
     ArtifactKind,
@@ -15,13 +15,23 @@ from browsercell.protocol.results import (
     Deliverable,
     Delivery,
     DeliveryStatus,
+    PlannerKind,
     ResolvedArtifact,
     SideEffects,
     Status,
     Usage,
 )
 from browsercell.supervisor.messages import BLOCKERS, VERDICTS, Sentence
-from browsercell.supervisor.verdict import Cause, Wanted, accept, conclude, encoded_size, match, refused
+from browsercell.supervisor.verdict import (
+    Cause,
+    Wanted,
+    accept,
+    conclude,
+    encoded_size,
+    match,
+    refused,
+    with_blocker,
+)
 
 TASK = "t_" + "a" * 26
 ARTIFACT = ResolvedArtifact(
@@ -184,3 +194,36 @@ def test_deliveries_never_push_a_result_over_its_bound_and_are_never_what_gives_
     assert result.deliveries == deliveries
     for name, length in kept.items():
         assert len(getattr(result, name)) == length
+
+
+@pytest.mark.parametrize(
+    ("planner", "tool", "code", "blocker"),
+    [
+        (
+            PlannerKind.PLAYBOOK,
+            "browser_page_navigate",
+            ToolErrorCode.POLICY_DENIED,
+            BlockerCode.POLICY_DENIED,
+        ),
+        (PlannerKind.LLM, "browser_page_click", ToolErrorCode.RESTRICTED_PAGE, BlockerCode.POLICY_DENIED),
+        (PlannerKind.PLAYBOOK, "browser_page_wait", ToolErrorCode.TIMEOUT, BlockerCode.EXPECTATION_FAILED),
+        (PlannerKind.PLAYBOOK, "browser_page_click", ToolErrorCode.TIMEOUT, None),
+        (PlannerKind.LLM, "browser_page_wait", ToolErrorCode.TIMEOUT, None),
+        (PlannerKind.PLAYBOOK, "browser_page_wait", None, None),
+    ],
+)
+def test_a_blocked_task_gets_its_code_from_its_newest_call(
+    planner: PlannerKind, tool: str, code: ToolErrorCode | None, blocker: BlockerCode | None
+) -> None:
+    made = with_blocker(own(execution_status=Status.BLOCKED), planner, tool, code)
+    assert made.blocker_code is blocker
+    assert made.next_step == (None if blocker is None else BLOCKERS[blocker].next_step)
+
+
+def test_only_a_blocked_task_gets_a_code_and_its_own_next_step_stays() -> None:
+    denied = ("browser_page_navigate", ToolErrorCode.POLICY_DENIED)
+    assert with_blocker(own(), PlannerKind.LLM, *denied) == own()
+    asked = own(execution_status=Status.BLOCKED, next_step="Ask the owner")
+    assert with_blocker(asked, PlannerKind.LLM, *denied).next_step == "Ask the owner"
+    coded = own(execution_status=Status.BLOCKED, blocker_code=BlockerCode.NO_PROGRESS)
+    assert with_blocker(coded, PlannerKind.LLM, *denied) == coded
