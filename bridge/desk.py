@@ -11,6 +11,7 @@ It decides nothing and keeps no page data but the session's reply under way.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections import OrderedDict
@@ -47,6 +48,8 @@ log = logging.getLogger("browsercell.bridge.desk")
 BROWSER_SECONDS: Final = 30.0  # from BrowserWanted to BrowserSpawned: a cold Chromium takes two
 ADOPT_MS: Final = 20_000  # pairing and handshake of the extension inside
 SETTLE_SECONDS: Final = 2.0  # an effect's answer is waited for this long after its worker has ended
+# A dying Chromium drops its extension's connection a moment before its pipe ends (tried: 1 to 60 ms on a busy machine).
+DEATH_SECONDS: Final = 0.5
 CLOSE_MS: Final = 3_000  # for giving one tab back, and for closing a browser
 MAX_TASKS: Final = 32  # open at once; more are refused as overloaded
 _REMEMBERED: Final = 128  # closed tasks, for a CloseTask or ForgetWorker that comes late
@@ -72,7 +75,18 @@ class App(Protocol):
 class _Open(Session):
     """A session with what only this shell needs."""
 
-    __slots__ = ("call", "call_id", "exited", "fds", "opening", "outcome", "reply", "spawned", "wanted")
+    __slots__ = (
+        "call",
+        "call_id",
+        "exited",
+        "fds",
+        "gone",
+        "opening",
+        "outcome",
+        "reply",
+        "spawned",
+        "wanted",
+    )
 
     def __init__(self, task: tasks.Task, tabs: TaskTabs) -> None:
         super().__init__(task, tabs)
@@ -81,6 +95,7 @@ class _Open(Session):
         self.fds: tuple[int, int] | None = None  # of its pipe, until the hub owns them
         self.wanted = False  # a Chromium was asked for
         self.exited = False  # and is known to be gone
+        self.gone = asyncio.Event()  # its task has been told that there is no browser any more
         self.call: asyncio.Task[None] | None = None
         self.call_id = 0
         self.outcome: tasks.Outcome | None = None
@@ -139,6 +154,7 @@ class Desk:
             session.spawned.set_result(0)
         self._hub.private_exited(task)
         self._apply(session, session.task.lost(EndReason.BROWSER_LOST))
+        session.gone.set()
 
     def assign(self, task: str, worker: str, generation: int) -> None:
         """Assign: the worker belongs to the task from now on. LocalMisuse if the task can't take it."""
@@ -197,6 +213,7 @@ class Desk:
         reason = EndReason.EXTENSION_LOST if port.pairing == "user" else EndReason.BROWSER_LOST
         for session in [one for one in self._sessions.values() if one.port is port]:
             self._apply(session, session.task.lost(reason))
+            session.gone.set()
 
     def event(self, port: BrowserPort, event: ExtEvent) -> None:
         """Something happened to a tab: one that is gone is leased no more, a renamed one keeps its lease."""
@@ -287,6 +304,10 @@ class Desk:
 
     async def _calling(self, session: _Open, start: StartCall) -> None:
         outcome, reply = await self._runner.run(session, start.tool, start.args)
+        if outcome.code is ToolErrorCode.EXTENSION_LOST and session.wanted:
+            await _bounded(
+                session.gone, DEATH_SECONDS
+            )  # a dead browser is the task's end, not a worker's failed step
         session.outcome, session.reply = outcome, reply
         note(
             log,
@@ -382,3 +403,10 @@ class Desk:
                     await port.call(op, b"{}", tab=lease.chrome, deadline_ms=CLOSE_MS)
             except (PageFailure, TimeoutError):
                 note(log, "tab-not-released", task=session.task.task)
+
+
+async def _bounded(event: asyncio.Event, seconds: float) -> None:
+    """Wait for `event`, `seconds` at most. A cancellation only ends the wait: the outcome at hand has to be settled."""
+    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

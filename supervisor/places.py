@@ -2,14 +2,14 @@
 
     <runtime>/            0711 as root (workers of other uids pass through), else 0700
       lock                flock held by the living supervisor; its pid as text, for messages only
-      host                the host link's socket
+      host/socket         the host link's socket, in a 0700 folder
       w/<id>/  b/<id>/    one folder a worker, one a private Chromium
     <state>/              0700
       logs/ artifacts/    0700;  grants.sqlite, pairing-token 0600
 
 Invariants: a folder of ours is a real folder, owned by us, and not writable by anybody else, or we refuse it; nothing
 is removed before the lock is ours (the lock dies with its owner, so holding it proves that the owner is dead), and
-nothing outside the runtime folder's `w`, `b` and `host`; a link is removed, never followed.
+nothing outside the runtime folder's `w`, `b` and `host/socket`; a link is removed, never followed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Places:
         self.state = state
         self.workers = runtime / "w"
         self.browsers = runtime / "b"
-        self.host_socket = runtime / "host"
+        self.host_socket = runtime / "host" / "socket"
         self.logs = state / "logs"
         self.grants = state / "grants.sqlite"
         self._lock: int | None = None

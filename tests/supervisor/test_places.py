@@ -128,12 +128,13 @@ def test_a_sweep_removes_a_dead_runs_leftovers_and_follows_no_link(places: Place
     (places.browsers / "b_link").symlink_to(outside)
     (places.browsers / "b_dead" / "profile").mkdir(parents=True)
     (places.browsers / "stray").write_text("")
+    places.host_socket.parent.mkdir(mode=0o700)
     places.host_socket.write_text("")
     (places.runtime / "not-ours").write_text("")
     assert places.sweep() == 5
     assert places.sweep() == 0
     places.unlock()
-    assert sorted(p.name for p in places.runtime.iterdir()) == ["b", "lock", "not-ours", "w"]
+    assert sorted(p.name for p in places.runtime.iterdir()) == ["b", "host", "lock", "not-ours", "w"]
     assert (outside / "precious").read_text() == "kept"
 
 
