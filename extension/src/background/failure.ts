@@ -52,8 +52,15 @@ const TEXTS: ReadonlyArray<readonly [string, () => Failure]> = [
   ["Debugger is not attached", () => new Failure("timeout", "The debugger was taken off this tab", { retryable: true })],
   ["Detached while handling command", () => new Failure("timeout", "The debugger was taken off this tab", { retryable: true })],
   ["The tab was closed", () => new Failure("no-tab", "The tab is gone", { refsValid: false, nextTool: "browser_tabs_list" })],
+  ["A listener indicated", () => left()],
+  ["The message port closed", () => left()],
+  ["Attempting to use a disconnected port", () => left()],
+  ["The page keeping the extension port", () => left()],
   ["Cannot find a next page in history", () => new Failure("navigation-failed", "There is no such page in the tab's history")],
 ];
+
+const left = (): Failure =>
+  new Failure("stale-ref", "The page left while the command ran", { refsValid: false, retryable: true, nextTool: "browser_page_observe" });
 
 /** Any thrown thing as a Failure. */
 export function toFailure(error: unknown): Failure {
@@ -74,6 +81,7 @@ export function isCutOff(error: unknown): boolean {
   return (
     text.startsWith("A listener indicated an asynchronous response") ||
     text.startsWith("The message port closed") ||
+    text.startsWith("Attempting to use a disconnected port") ||
     text.startsWith("The page keeping the extension port is moved") ||
     text.startsWith("No tab with id") ||
     text.startsWith("No document with id") ||

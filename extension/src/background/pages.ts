@@ -1,14 +1,15 @@
 /**
  * Calls into the page runtime of one frame: inject on demand, ask, and understand why there is no answer.
  *
- * Once injected a call is one message. An injection is tried only after Chrome said that nobody listens, and never on a
+ * Once injected a call is one message each way. An injection is tried only after Chrome said that nobody listens, and never on a
  * page whose address no extension may touch (some of those hang instead of failing). Every call has a time limit.
  */
 
 import type { FaultShape } from "../page/fault";
 import { type Context, left, within } from "./command";
 import { crashedFailure, type Debugger } from "./attachment";
-import { Failure, isNotInjected, textOf } from "./failure";
+import { Channels } from "./channels";
+import { Failure, isCutOff, isNotInjected, textOf } from "./failure";
 import type { Session } from "./session";
 
 export interface Answer<T> {
@@ -25,11 +26,14 @@ export interface FrameInfo {
 }
 
 const DIAGNOSE_MS = 600; // kept free at the end of a command to find out why a page does not answer
+/** Calls that change nothing: if the document leaves under them, the next one is asked. */
+const READS = new Set(["observe", "find", "extract", "state", "box"]);
 const MAX_FRAMES = 30; // child frames looked into by one observation
 
 export class Pages {
   readonly #session: Session;
   readonly #debugger: Debugger;
+  readonly #channels = new Channels();
 
   constructor(session: Session, dbg: Debugger) {
     this.#session = session;
@@ -42,16 +46,15 @@ export class Pages {
     const documentId = frame === 0 ? undefined : this.#session.documentOf(tab, frame);
     if (frame !== 0 && documentId === undefined) throw staleFrame();
     const state = this.#session.take(tab);
-    const message = { bc: 1, op, args, frame, first: frame === 0 ? state.first : 1, id: context.id };
-    const where = documentId === undefined ? { frameId: 0 } : { documentId };
+    const message = { op, args, frame, first: frame === 0 ? state.first : 1, id: context.id };
     const limit = left(context, DIAGNOSE_MS);
     const send = async (): Promise<unknown> => {
       try {
-        return await chrome.tabs.sendMessage(tab, message, where);
+        return await this.#channels.ask(tab, documentId, message);
       } catch (error) {
-        if (!inject || !isNotInjected(error)) throw error;
+        if (!inject || !(isNotInjected(error) || (READS.has(op) && isCutOff(error)))) throw error;
         await this.#inject(tab, documentId);
-        return await chrome.tabs.sendMessage(tab, message, where);
+        return await this.#channels.ask(tab, documentId, message);
       }
     };
     let late = false;

@@ -1,5 +1,5 @@
 /**
- * The page runtime's door: answers the service worker's messages in one frame, in the isolated world.
+ * The page runtime's door: answers the service worker's calls in one frame, in the isolated world.
  *
  * Injected on demand, once a document; a second injection finds the first and leaves it alone, so refs survive a restart
  * of the service worker. Answers are JSON text. Every failure is a Fault in our own words; whatever else goes wrong is
@@ -40,7 +40,8 @@ import { waitFor, type WaitFor } from "./wait";
 
 /** What the service worker sends: an operation, its arguments, and the numbering of this frame. */
 export interface PageCall {
-  readonly bc: 1;
+  /** Counts the calls of one channel; the answer carries it. */
+  readonly call: number;
   readonly op: keyof typeof OPS;
   readonly args: never;
   readonly frame: number;
@@ -312,6 +313,8 @@ function queryFrames(): HTMLIFrameElement[] {
   return root === null ? [] : (queryAll(root, "iframe,frame,object") as HTMLIFrameElement[]);
 }
 
+const CHANNEL = "browsercell";
+
 interface Runtime {
   readonly version: 1;
 }
@@ -320,13 +323,20 @@ const scope = globalThis as { __browsercell?: Runtime };
 
 if (scope.__browsercell === undefined) {
   scope.__browsercell = { version: 1 };
-  chrome.runtime.onMessage.addListener((message: unknown, sender, reply: (answer: string) => void) => {
+  chrome.runtime.onConnect.addListener((port) => {
     // Only the service worker speaks to pages: it is no tab and no other extension.
-    if (sender.id !== chrome.runtime.id || sender.tab !== undefined) return false;
-    const call = message as PageCall;
-    if (call.bc !== 1 || !Object.hasOwn(OPS, call.op)) return false;
-    void answer(call).then(reply);
-    return true;
+    if (port.name !== CHANNEL || port.sender?.id !== chrome.runtime.id || port.sender.tab !== undefined) return;
+    port.onMessage.addListener((message: unknown) => {
+      const call = message as PageCall;
+      if (!Object.hasOwn(OPS, call.op)) return;
+      void answer(call).then((text) => {
+        try {
+          port.postMessage([call.call, text]);
+        } catch {
+          // the service worker has gone meanwhile; nobody waits for this answer
+        }
+      });
+    });
   });
 }
 

@@ -23,6 +23,7 @@ import {
   labelsOf,
   nodeType,
   query,
+  queryAll,
   remembered,
   rootOf,
   styleOf,
@@ -61,6 +62,7 @@ function compute(el: Element, walk: Walk): string {
   if (walk.visited.has(el)) return "";
   walk.visited.add(el);
   if (walk.nested && !walk.hiddenRoot && isLeftOut(el)) return "";
+  if (tagOf(el) === "slot") return fromContent(el, walk); // a slot has no name of its own
   if (!walk.referenced) {
     const text = byReference(el);
     if (text !== "") return text;
@@ -76,7 +78,8 @@ function compute(el: Element, walk: Walk): string {
   if (own !== "") return own;
   if (walk.nested || NAMED_BY_CONTENT.has(role) || tagOf(el) === "label" || tagOf(el) === "legend" || tagOf(el) === "caption") {
     const text = fromContent(el, walk);
-    if (collapse(text) !== "") return text;
+    // A space alone names nothing, but inside another name it keeps two words apart.
+    if (collapse(text) !== "" || (walk.nested && text !== "" && fallback(el, role) === "")) return text;
   }
   return fallback(el, role);
 }
@@ -84,6 +87,9 @@ function compute(el: Element, walk: Walk): string {
 function isLeftOut(el: Element): boolean {
   return SKIPPED.has(tagOf(el)) || isConcealed(el) || visibility(el) === "gone";
 }
+
+/** `display: contents`: no box of its own, but what is inside shows. */
+const isDrawnThrough = (el: Element): boolean => styleOf(el).display === "contents" && styleOf(el).visibility === "visible";
 
 function byReference(el: Element): string {
   const ids = attr(el, "aria-labelledby");
@@ -94,7 +100,7 @@ function byReference(el: Element): string {
   for (const id of ids.split(/\s+/).slice(0, 16)) {
     const target = id === "" ? null : byId(root, id);
     if (target === null) continue;
-    const hiddenRoot = visibility(target) === "gone" || isConcealed(target);
+    const hiddenRoot = visibility(target) !== "shown" && !isDrawnThrough(target) ? true : isConcealed(target);
     visited.delete(el); // an element may refer to itself
     parts.push(compute(target, { visited, referenced: true, hiddenRoot, nested: true }));
   }
@@ -111,7 +117,10 @@ function embeddedValue(el: Element, role: string): string | null {
   if (role === "slider" || role === "spinbutton" || role === "progressbar" || role === "meter" || role === "scrollbar") {
     return attr(el, "aria-valuetext") ?? attr(el, "aria-valuenow") ?? "";
   }
-  if (role === "textbox" && isEditableHost(el)) return null;
+  if (role === "combobox" || role === "listbox") {
+    const chosen = queryAll(el, '[role="option"][aria-selected="true"]');
+    return chosen.length === 0 ? null : chosen.map((option) => collapse(textContent(option) ?? "")).join(" ");
+  }
   return null;
 }
 
@@ -181,7 +190,7 @@ function childName(el: Element, tag: string, walk: Walk): string {
 function fromContent(el: Element, walk: Walk): string {
   let text = "";
   const inner: Walk = { ...walk, nested: true };
-  const silent = !walk.hiddenRoot && visibility(el) === "unseen" && styleOf(el).visibility !== "visible";
+  const silent = !walk.hiddenRoot && visibility(el) === "unseen" && !isDrawnThrough(el);
   eachChild(el, (node) => {
     if (text.length > MAX_RAW) return;
     if (nodeType(node) === 3) {
@@ -205,7 +214,7 @@ const joinsTight = (left: string, right: string): boolean => left !== "" && !/\s
 function fallback(el: Element, role: string): string {
   const placeholder = TEXT_ROLES.has(role) ? (attr(el, "placeholder") ?? attr(el, "aria-placeholder") ?? "") : "";
   const title = attr(el, "title") ?? "";
-  return collapse(placeholder) !== "" ? placeholder : title;
+  return collapse(title) !== "" ? title : placeholder;
 }
 
 // ---------------------------------------------------------------- sensitive fields
