@@ -1,6 +1,6 @@
 """Shell of the private Chromiums: one process tree and one folder a task, started on the bridge's request (design 10).
 
-Invariants: the debugging pipe's ends that we keep are closed as soon as the bridge has its own; a browser's whole session is
+Invariants: the debugging pipe's ends that we keep are closed as soon as the bridge has its own; every process of a browser is
 gone before its folder is removed, its folder before its uid is given back; `ended` comes exactly once for each
 browser that `spawned` was called for; ending twice is harmless.
 
@@ -28,8 +28,8 @@ from .watch import Watcher
 
 log = logging.getLogger(__name__)
 
-_SESSION_WAIT = 2.0  # seconds for the rest of a killed browser's session to be gone: 0.05 is usual
-_SESSION_STEP = 0.02  # seconds between looks
+_FAMILY_WAIT = 2.0  # seconds for the rest of a killed browser's processes to be gone: 0.05 is usual
+_FAMILY_STEP = 0.02  # seconds between looks
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Browsers:
         """End all and wait until nothing is left of them."""
         self.end_all()
         while self._jobs:
-            await asyncio.wait(tuple(self._jobs), timeout=_SESSION_WAIT)
+            await asyncio.wait(tuple(self._jobs), timeout=_FAMILY_WAIT)
 
     # ------------------------------------------------------------------------------------------------
 
@@ -152,24 +152,24 @@ class Browsers:
         if browser.wanted:
             browser.wanted = False
             self._hooks.ended(browser.task, chromium.start_failure(lease))
-        await self._end_session(child.pid)
+        await self._end_family(child.pid, lease.marker)
         self._watcher.reap(
             child.pidfd
-        )  # only now: until here its pid, which names the session, can't be reused
+        )  # only now: until here its pid, which names its session, can't be reused
         await self._discard(browser, lease.uid)
         self.browsers.pop(browser.task, None)
 
-    async def _end_session(self, leader: int) -> None:
-        """Everything that shares the browser's session dies with it by itself; what does not is killed."""
-        until = time.monotonic() + _SESSION_WAIT
-        while members := procfs.session_members(leader):
-            if time.monotonic() > until - _SESSION_WAIT / 2:
+    async def _end_family(self, leader: int, marker: bytes) -> None:
+        """Its processes die with it by themselves; what does not is killed."""
+        until = time.monotonic() + _FAMILY_WAIT
+        while members := procfs.family(leader, marker):
+            if time.monotonic() > until - _FAMILY_WAIT / 2:
                 for pid in members:
-                    _kill_member(pid, leader)
+                    _kill_member(pid, leader, marker)
             if time.monotonic() > until:
                 log.error("processes of a private browser can't be ended: %d left", len(members))
                 return
-            await asyncio.sleep(_SESSION_STEP)
+            await asyncio.sleep(_FAMILY_STEP)
 
     async def _discard(self, browser: Browser, uid: int | None) -> None:
         if browser.lease is not None:
@@ -202,14 +202,14 @@ def _sentence(error: BaseException) -> messages.Sentence:
     return messages.Sentence(error.message[:1].upper() + error.message[1:], error.next_step)
 
 
-def _kill_member(pid: int, leader: int) -> None:
+def _kill_member(pid: int, leader: int, marker: bytes) -> None:
     """By pidfd, and checked again after it is open: a pid alone may mean somebody else by now."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return
     try:
-        if pid in procfs.session_members(leader):
+        if procfs.in_family(pid, leader, marker):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
         return  # ended by itself

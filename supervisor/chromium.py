@@ -61,6 +61,11 @@ class Lease:
     def log(self) -> Path:
         return self.folder / "log"
 
+    @property
+    def marker(self) -> bytes:
+        """What the command line of each of its processes holds, and of no other."""
+        return os.fsencode(self.folder)
+
 
 def find_executable(settings: ChromiumSettings) -> str | None:
     """Absolute path of the configured or of an installed Chromium; None if there is none."""

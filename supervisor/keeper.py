@@ -45,6 +45,9 @@ from .workers import Do, Event, Input, Reason, Side, State, WorkerMachine
 log = logging.getLogger(__name__)
 
 CPU: Final = 120  # seconds of processor time a worker may use in its life: a 180 s task uses about one
+MAKE_AFTER: Final = (
+    0.01  # seconds: a task that has just taken a spare is assigned before its successor costs a core
+)
 YOUNG: Final = 10.0  # seconds: a spare that dies by itself this soon says that its successor may as well
 SIGSYS: Final = 31
 _LEVELS: Final = tuple(SandboxLevel)  # strongest first
@@ -103,6 +106,7 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._uids = UidSlots.for_this_process(WORKER_BASE)
         self._own_seal = procfs.own_seal()
+        self._closing = False
         self.workers: dict[str, Worker] = {}
         self.level: SealReport | None = None  # of the newest checked spare
         self.refusal = ""  # why the newest spare was refused or failed; a word for status
@@ -112,21 +116,7 @@ class Keeper:
 
     def make(self) -> None:
         """Begin a spare; `ready` or `failed` follows, never from inside this call."""
-        try:
-            uid = self._uids.acquire()
-        except ActorError as error:
-            self._not_made(error.message)
-            return
-        worker_id = new_id("w")
-        try:
-            folder = self._places.make_private(self._places.workers, worker_id, uid)
-        except Unavailable as error:
-            self._uids.release(uid)
-            self._not_made(error.message)
-            return
-        worker = Worker(worker_id, uid, folder, WorkerMachine(), time.monotonic())
-        self.workers[worker_id] = worker
-        self._loop.call_soon(self._begin, worker)
+        self._loop.call_later(MAKE_AFTER, self._make)
 
     def take(self, worker_id: str, task: str) -> None:
         """It belongs to `task` from now on."""
@@ -143,6 +133,8 @@ class Keeper:
         self._feed_known(worker_id, Input(Event.END, reason=reason))
 
     def kill_all(self) -> None:
+        """End every worker, and make no more."""
+        self._closing = True
         for worker in list(self.workers.values()):
             self._feed(worker, Input(Event.END, reason=Reason.ORDERED))
 
@@ -188,7 +180,24 @@ class Keeper:
 
     # --- effects
 
-    def _begin(self, worker: Worker) -> None:
+    def _make(self) -> None:
+        if self._closing:
+            self._hooks.failed(False)
+            return
+        try:
+            uid = self._uids.acquire()
+        except ActorError as error:
+            self._not_made(error.message)
+            return
+        worker_id = new_id("w")
+        try:
+            folder = self._places.make_private(self._places.workers, worker_id, uid)
+        except Unavailable as error:
+            self._uids.release(uid)
+            self._not_made(error.message)
+            return
+        worker = Worker(worker_id, uid, folder, WorkerMachine(), time.monotonic())
+        self.workers[worker_id] = worker
         self._run(worker, worker.machine.begin(time.monotonic()))
 
     def _feed_known(self, worker_id: str, what: Input) -> None:
@@ -312,7 +321,7 @@ class Keeper:
     def _not_made(self, message: str) -> None:
         log.error("a worker can't be made: %s", message)
         self.refusal = "no-place"
-        self._loop.call_soon(self._hooks.failed, True)
+        self._hooks.failed(True)
 
     # --- time
 

@@ -32,14 +32,20 @@ def cpu_seconds(pid: int) -> float:
 
 
 def session_members(leader: int) -> list[int]:
-    """Pids of every process in the session of `leader`, itself included."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = _stat(int(name))
-            if fields and int(fields[_SESSION]) == leader and fields[0] != b"Z":
-                found.append(int(name))
-    return found
+    """Pids of every living process in the session of `leader`, itself included."""
+    return [pid for pid in _pids() if _in_session(pid, leader)]
+
+
+def family(leader: int, marker: bytes) -> list[int]:
+    """The session of `leader` and whoever names `marker` (unguessable) in its command line.
+
+    Chromium's crash handlers leave the session, but their command line names the profile's folder.
+    """
+    return [pid for pid in _pids() if in_family(pid, leader, marker)]
+
+
+def in_family(pid: int, leader: int, marker: bytes) -> bool:
+    return _in_session(pid, leader) or marker in _command_line(pid)
 
 
 def thread_seals(pid: int) -> list[ThreadSeal]:
@@ -56,6 +62,23 @@ def thread_seals(pid: int) -> list[ThreadSeal]:
 def own_seal() -> ThreadSeal:
     """The state of this process, to compare with."""
     return parse_thread_status(Path("/proc/self/status").read_text("utf-8", "replace"))
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _in_session(pid: int, leader: int) -> bool:
+    fields = _stat(pid)
+    return bool(fields) and int(fields[_SESSION]) == leader and fields[0] != b"Z"
+
+
+def _command_line(pid: int) -> bytes:
+    """Empty for a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _stat(pid: int) -> list[bytes]:

@@ -70,9 +70,9 @@ class Views:
                 )
         sandbox = "off" if self.settings.chromium.chromium_no_sandbox else "chromium"
         for browser in self.browsers.browsers.values():
-            if browser.child is not None:
+            if browser.child is not None and browser.lease is not None:
                 pid = browser.child.pid
-                memory = sum(map(procfs.resident, procfs.session_members(pid)))
+                memory = sum(map(procfs.resident, procfs.family(pid, browser.lease.marker)))
                 rows.append(
                     _row(
                         "chromium",
