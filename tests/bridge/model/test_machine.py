@@ -220,7 +220,7 @@ def test_back_off_doubles_within_its_bounds(random: float, tries: int) -> None:
     (rest,) = task.failed(Failure(P.SERVER_ERROR, True), random)
     assert isinstance(rest, Rest)
     ceiling = min(MAX_BACKOFF_S, BACKOFF_S * 2 ** (tries - 1))
-    assert ceiling / 2 <= rest.seconds < ceiling
+    assert ceiling / 2 <= rest.seconds <= ceiling
 
 
 def test_the_endpoints_own_wish_is_honoured() -> None:
