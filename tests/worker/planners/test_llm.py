@@ -11,6 +11,7 @@ from browsercell.worker.planners import make
 from browsercell.worker.planners.base import Action, Begin, CallTool, Conclude, Settled, Think, Thought
 from browsercell.worker.planners.llm import LlmPlanner
 from browsercell.worker.surface import NOT_RUN
+
 from tests.worker.builders import BOUNDARY, assignment, bad, chat_call, inference, ok
 
 
@@ -43,7 +44,11 @@ def text(action: Action) -> str:
 def test_calls_of_one_inference_run_in_order_and_their_results_are_the_next_surface() -> None:
     run = Run()
     assert "8 turns" in text(run.begin())
-    first = run.thought(chat_call("browser_page_observe"), chat_call("browser_page_click", {"ref": "e1"}, "c2"), content="plan")
+    first = run.thought(
+        chat_call("browser_page_observe"),
+        chat_call("browser_page_click", {"ref": "e1"}, "c2"),
+        content="plan",
+    )
     assert first == CallTool("browser_page_observe", b"{}")
     assert run.settled(ok("page one", left=19)) == CallTool("browser_page_click", b'{"ref": "e1"}')
     surface = text(run.settled(ok("clicked", left=18)))
@@ -86,9 +91,15 @@ def test_after_a_failure_the_rest_of_the_step_is_not_run() -> None:
 def test_structured_output_ends_the_task_where_it_stands() -> None:
     run = Run()
     run.begin()
-    claim = {"status": "completed", "summary": "done", "artifacts": [{"artifact_id": "art-aaaa", "purpose": "prices"}]}
+    claim = {
+        "status": "completed",
+        "summary": "done",
+        "artifacts": [{"artifact_id": "art-aaaa", "purpose": "prices"}],
+    }
     assert run.thought(
-        chat_call("browser_page_observe"), chat_call("structured_output", claim), chat_call("browser_page_observe")
+        chat_call("browser_page_observe"),
+        chat_call("structured_output", claim),
+        chat_call("browser_page_observe"),
     ) == CallTool("browser_page_observe", b"{}")
     end = run.settled(ok("page"))
     assert isinstance(end, Conclude)

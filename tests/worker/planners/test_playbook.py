@@ -12,10 +12,14 @@ from browsercell.protocol.results import ArtifactClaim, ClaimStatus, PlannerKind
 from browsercell.worker.planners import make
 from browsercell.worker.planners.base import Action, Begin, CallTool, Conclude, Settled, Thought
 from browsercell.worker.planners.playbook import OUTCOME, TARGET_WAIT_MS, UNMET, PlaybookPlanner
+
 from tests.worker.builders import BOUNDARY, assignment, bad, chat_call, inference, ok
 
 NAVIGATE = {"tool": "browser_page_navigate", "args": {"url": "${site}/search"}}
-TYPE = {"tool": "browser_page_type", "args": {"target": {"role": "searchbox", "name": "Search"}, "text": "tea"}}
+TYPE = {
+    "tool": "browser_page_type",
+    "args": {"target": {"role": "searchbox", "name": "Search"}, "text": "tea"},
+}
 EXPECT = {"expect": {"text": "results"}}
 SHOT = {"tool": "browser_page_screenshot", "args": {}, "purpose": "picture"}
 FINISH = {"finish": {"status": "completed", "summary": "Done", "question": "Sure?", "next_step": "Pay"}}
@@ -139,7 +143,10 @@ def test_a_failure_without_a_code_is_an_internal_one() -> None:
     run = Run(EXPECT, FINISH)
     run.begin()
     end = claim(run.settled(bad(None)))
-    assert (end.status, end.summary) == (ClaimStatus.FAILED, "Step 1: browser_page_wait failed with internal.")
+    assert (end.status, end.summary) == (
+        ClaimStatus.FAILED,
+        "Step 1: browser_page_wait failed with internal.",
+    )
 
 
 def test_every_code_has_an_outcome() -> None:
@@ -158,7 +165,10 @@ def test_a_missing_target_is_waited_for_once_and_the_step_tried_again() -> None:
     assert call(run.settled(missing())) == ("browser_page_wait", wait)
     assert call(run.settled(ok()))[0] == "browser_page_type"
     end = claim(run.settled(missing()))  # once only
-    assert (end.status, end.summary) == (ClaimStatus.BLOCKED, "Step 1: browser_page_type failed with not-found.")
+    assert (end.status, end.summary) == (
+        ClaimStatus.BLOCKED,
+        "Step 1: browser_page_type failed with not-found.",
+    )
 
 
 def test_a_target_that_does_not_come_ends_with_the_steps_own_failure() -> None:
@@ -178,7 +188,12 @@ def test_each_step_has_its_own_second_chance_in_its_own_tab() -> None:
     assert call(run.settled(ok()))[0] == "browser_page_click"
     assert call(run.settled(missing())) == (
         "browser_page_wait",
-        {"until": "visible", "target": {"role": "button", "name": "Buy"}, "timeout_ms": TARGET_WAIT_MS, "tab": "t2"},
+        {
+            "until": "visible",
+            "target": {"role": "button", "name": "Buy"},
+            "timeout_ms": TARGET_WAIT_MS,
+            "tab": "t2",
+        },
     )
     assert call(run.settled(ok()))[0] == "browser_page_click"
     assert claim(run.settled(ok())).completed_actions == ("browser_page_type ok", "browser_page_click ok")
@@ -192,7 +207,10 @@ def test_each_step_has_its_own_second_chance_in_its_own_tab() -> None:
         (TYPE, missing(left=1)),  # the wait and the step again are two
         (NAVIGATE, missing()),
         ({"tool": "browser_page_click", "args": {"name": "Buy"}}, missing()),
-        ({"tool": "browser_page_wait", "args": {"until": "visible", "target": {"role": "button"}}}, missing()),
+        (
+            {"tool": "browser_page_wait", "args": {"until": "visible", "target": {"role": "button"}}},
+            missing(),
+        ),
     ],
 )
 def test_no_second_chance(step: Any, result: Any) -> None:
