@@ -171,8 +171,17 @@ export class Debugger {
       this.send(tab, "Inspector.enable"),
       this.send(tab, "Network.enable", NO_BODIES),
       this.send(tab, "Emulation.setFocusEmulationEnabled", { enabled: true }), // a background tab takes keys, too
-      this.send(tab, "Page.startScreencast", DRAWING),
+      this.#draw(tab),
     ]);
+  }
+
+  async #draw(tab: number): Promise<void> {
+    try {
+      await this.send(tab, "Page.startScreencast", DRAWING);
+    } catch (error) {
+      // An attachment from before a restart of the service worker draws already.
+      if (!textOf(error).includes("already active")) throw error;
+    }
   }
 
   async #detach(tab: number): Promise<void> {
