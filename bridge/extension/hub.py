@@ -101,6 +101,7 @@ class ExtensionHub:
         self._wires: dict[int, int] = {}  # connection -> seat
         self._private: dict[str, _Private] = {}  # by task
         self._timers: set[asyncio.TimerHandle] = set()
+        self._stopping = False
         self._quiet = False  # `on_extensions` was called within NEWS_SECONDS
         self._news = False
 
@@ -186,7 +187,7 @@ class ExtensionHub:
         lost = private.port.lose(ToolErrorCode.BROWSER_LOST)
         private.browser.abandon()
         self._end_private(private)
-        if lost and not waiting:
+        if lost and not waiting and not self._stopping:
             self._on_lost(private.port)
 
     async def check_url(self, url: str) -> str:
@@ -198,16 +199,18 @@ class ExtensionHub:
         return self.registry.infos(time.monotonic())
 
     async def stop(self) -> None:
-        """Close private browsers, the listener and every connection. Never raises."""
+        """Close private browsers, the listener and every connection; no callback comes any more. Never raises."""
+        self._stopping = True
         await asyncio.gather(*(self._close_private(task) for task in list(self._private)))
         for port in list(self._ports.values()):
             port.lose(ToolErrorCode.EXTENSION_LOST)
         self._ports.clear()
-        for timer in self._timers:
-            timer.cancel()
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
 
     # ------------------------------------------------------------------ listener.Desk
 
@@ -246,7 +249,7 @@ class ExtensionHub:
     def seat_lost(self, effect: SeatLost) -> None:
         """A browser is gone for good."""
         port = self._ports.pop(effect.seat, None)
-        if port is not None and port.lose(ToolErrorCode.EXTENSION_LOST):
+        if port is not None and port.lose(ToolErrorCode.EXTENSION_LOST) and not self._stopping:
             self._on_lost(port)
 
     def reply(self, connection: Connection, frame: ExtReply) -> bool:
@@ -266,6 +269,8 @@ class ExtensionHub:
         Passed on at once, and then once more per NEWS_SECONDS: whoever knocks ten thousand times must not make the
         bridge send its supervisor ten thousand frames.
         """
+        if self._stopping:
+            return
         if self._quiet:
             self._news = True
             return

@@ -57,6 +57,7 @@ from .sockets import SILENT, Connection, Socket, bind, receive, without_detail
 PATH: Final = "/extension"
 HOSTS: Final = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
 CLOSE_SECONDS: Final = 2.0  # for the closing handshake, then the socket is cut
+MAX_QUEUED: Final = 2  # frames of one peer read ahead of us: each may be as large as a screenshot
 # Whoever knocks ten thousand times must not fill the disk with our own log.
 LOGGED_REFUSALS: Final = 100
 LOG_WINDOW_SECONDS: Final = 60.0
@@ -169,6 +170,7 @@ class Listener:
                     close_timeout=CLOSE_SECONDS,
                     ping_interval=None,
                     max_size=L.MAX_HANDSHAKE_FRAME,
+                    max_queue=MAX_QUEUED,
                     logger=SILENT,
                 )
             )

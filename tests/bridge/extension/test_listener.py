@@ -281,10 +281,13 @@ def test_stop_ends_calls_and_connections() -> None:
             port = bench.hub.user_port()
             assert port is not None
             call = asyncio.create_task(port.call("browser_page_click", b"{}", deadline_ms=5_000))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(2 * hub_module.NEWS_SECONDS)
+            before = bench.news
             await bench.hub.stop()
             with pytest.raises(PageFailure):
                 await call
+            assert bench.news == before  # its owner is ending too and is told nothing more
+            assert bench.lost == []
             assert await closed(ws) in (1001, 1006)
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", bench.port)
