@@ -141,6 +141,12 @@ PAGES: Final[dict[str, str]] = {
         """<button onclick="setTimeout(() => { const b = document.createElement('button'); b.textContent = 'Appeared'; document.body.append(b); }, 300)">Show soon</button>
         <div id=spinner>Loading…</div><script>setTimeout(() => spinner.remove(), 400)</script>""",
     ),
+    "/rows": page(
+        "Rows",
+        "<table><caption>Stock</caption><thead><tr><th>Title<th>Left</thead><tbody>"
+        + "".join(f"<tr><td><a href=/t/{i}>Title {i}</a><td>{i}" for i in range(30))
+        + "</table>",
+    ),
     "/hostile": page(
         "Hostile",
         """<form id=h><input name=getAttribute><input name=children><input name=firstChild><input name=matches><input name=closest>

@@ -57,6 +57,28 @@ def test_summary_ranks_controls_then_navigation_then_records(open_tab: Open) -> 
     assert "(12 records)" in text
 
 
+def test_rows_of_a_table_are_records_with_its_columns(open_tab: Open) -> None:
+    tab = open_tab("/rows")
+    text = tab.observe()
+    head = next(line for line in text.splitlines() if line.startswith("(30 records"))
+    assert re.fullmatch(r'\(30 records of \[e\d+\] table "Stock": Title \| Left\)', head), head
+    assert re.search(r'^- \[e\d+\] link "Title 7" \| 7$', text, re.M), text
+    assert text.count('table "Stock"') == 1
+    cut = tab.run("page_observe", max_elements=5)
+    assert cut.cursor
+
+
+def test_a_modal_dialog_hides_the_rest(open_tab: Open) -> None:
+    tab = open_tab("/clicks")
+    tab.js(
+        "(() => { const d = document.createElement('dialog'); d.innerHTML = '<button>Agree</button>'; document.body.append(d); d.showModal(); })()"
+    )
+    text = tab.observe()
+    assert 'button "Agree"' in text
+    assert 'button "Plain"' not in text
+    tab.fails("page_click", Code.COVERED, name="Plain")
+
+
 def test_interactive_mode_has_controls_only(open_tab: Open) -> None:
     lines = open_tab("/shop").observe("interactive").splitlines()[1:]
     assert all(re.match(r"\[e\d+\] [a-z]+ \"", line) for line in lines)
@@ -570,6 +592,9 @@ def test_frames_are_merged_and_clicked(open_tab: Open) -> None:
     assert tab.run("page_click", ref=refs["In deep"]).input == InputKind.TRUSTED
     assert "in deep true" in tab.run("page_observe", mode="document").text
     assert "in same true" in tab.observe("document")
+    tab.run("page_wait", until="text", text="in deep true", timeout_ms=2_000)
+    tab.run("page_wait", until="visible", target={"role": "button", "name": "In cross"}, timeout_ms=2_000)
+    tab.fails("page_wait", Code.TIMEOUT, until="text", text="nowhere", timeout_ms=300)
     reply = tab.run("page_type", target={"role": "textbox", "name": "Frame field"}, text="abc")
     assert changed(reply).value_length == 3
     tab.js("document.querySelector('iframe').remove()")

@@ -91,7 +91,11 @@ const PAGE_OPS: Readonly<Record<Exclude<keyof OpArgs, "browser_tabs_list" | "bro
 /** Runs one command and sends its one reply, unless the bridge it came from is gone. */
 async function execute(command: ExtCommand): Promise<void> {
   const mine = epoch;
-  const outcome = await runner.run(command.id, command.tab, command.deadlineMs, (context) => perform(command, context));
+  let outcome = await runner.run(command.id, command.tab, command.deadlineMs, (context) => perform(command, context));
+  if ("error" in outcome && outcome.error.url === undefined && command.tab !== undefined) {
+    const tab = session.controlled(command.tab) ? await chrome.tabs.get(command.tab).catch(() => null) : null; // gone: no URL
+    if (tab?.url !== undefined) outcome = { error: { ...outcome.error, url: tab.url } };
+  }
   // The bridge of a new connection never sent this command.
   if (mine !== epoch) return;
   let text = JSON.stringify({ t: "reply", id: command.id, ...outcome });

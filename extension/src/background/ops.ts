@@ -157,9 +157,15 @@ export class Ops {
     });
     for (;;) {
       try {
-        const answer = await this.#inFrames(tab, { ref: args.ref }, context, (frame) =>
-          this.pages.call<{ text: string; version: string }>(tab, frame, "wait", { ...pick(args, "until", "text", "ref", "target"), timeout: rest() }, context),
-        );
+        const look = (frame: number): Promise<Answer<{ text: string; version: string }>> =>
+          this.pages.call(tab, frame, "wait", { ...pick(args, "until", "text", "ref", "target"), timeout: rest() }, context);
+        // What shall appear may appear in any frame.
+        const anywhere = args.ref === undefined && (args.until === "text" || args.until === "visible");
+        const children = anywhere ? await this.pages.children(tab) : [];
+        const answer =
+          children.length === 0
+            ? await this.#inFrames(tab, { ref: args.ref }, context, look)
+            : await firstOf([0, ...children.map((frame) => frame.number)].map(look));
         if (args.until === "idle" && this.dbg.busy(tab) > 0 && rest() > 0) {
           await pause(50);
           continue;
@@ -497,6 +503,15 @@ interface Done {
   readonly url: string;
   readonly title: string;
   readonly version: string;
+}
+
+/** The first that succeeds; if none does, what the first one failed with. */
+async function firstOf<T>(all: readonly Promise<T>[]): Promise<T> {
+  try {
+    return await Promise.any(all);
+  } catch (error) {
+    throw error instanceof AggregateError ? error.errors[0] : error;
+  }
 }
 
 const pause = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));

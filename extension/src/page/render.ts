@@ -6,16 +6,18 @@
  * Text of the page cannot fake a ref: a bracket that would begin one is replaced.
  */
 
-import { collapse, titleOf } from "./dom";
+import { closest, collapse, flatContains, queryAll, titleOf } from "./dom";
 import { Fault } from "./fault";
-import { CONTROL_ROLES } from "./roles";
+import { nameOf } from "./names";
+import { CONTROL_ROLES, roleOf } from "./roles";
 import { refOf } from "./refs";
 import { describeState, shorten } from "./states";
-import { type Item, type Line, takeSnapshot, type Token, topDialog } from "./snapshot";
+import { type Item, type Line, type RecordGroup, takeSnapshot, type Token, topDialog } from "./snapshot";
 import type { ObserveMode } from "../wire";
 
 const FOOTER = 60; // characters kept free for "… N more elements: cursor=…"
 const MAX_SUMMARY_TEXT = 300; // characters of one text line in a summary
+const MAX_COLUMNS = 20; // column names told with a table
 const MAX_RECORD = 240; // characters of one record's text in a summary
 
 /** A line to print: what it costs and how to make it. */
@@ -160,6 +162,8 @@ function summaryEntries(lines: readonly Line[]): Entry[] {
   const ranks: Entry[][] = [[], [], [], [], [], [], []];
   const [live, controls, navigation, records, links, text, rest] = ranks as [Entry[], Entry[], Entry[], Entry[], Entry[], Entry[], Entry[]];
   const seenGroups = new Set<object>();
+  /** Tables whose rows are told as records: their own line would say it again. */
+  const tables = new Set<Element>();
   const one = (item: Item): Entry => ({ elements: 1, print: () => printItem(item) });
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i] as Line;
@@ -170,8 +174,7 @@ function summaryEntries(lines: readonly Line[]): Entry[] {
       while (i + 1 < lines.length && lines[i + 1]?.group === line.group && lines[i + 1]?.record === line.record) parts.push(lines[++i] as Line);
       if (!seenGroups.has(line.group)) {
         seenGroups.add(line.group);
-        const count = line.group.records.length;
-        records.push({ elements: 0, print: () => `(${count} records)` });
+        records.push(groupHead(line.group, tables));
       }
       foldRecord(parts, { controls, records, rest, one });
       continue;
@@ -184,7 +187,7 @@ function summaryEntries(lines: readonly Line[]): Entry[] {
     for (const item of items) {
       if (item.role === "link") (isPaging(item) ? controls : line.region === "nav" ? navigation : links).push(one(item));
       else if (isControl(item)) controls.push(one(item));
-      else own = true;
+      else own ||= !tables.has(item.el) && !holdsRecords(item, lines, i);
     }
     const words = textOf(line);
     const plain = line.tokens.some((token) => !isItem(token) && /[\p{L}\p{N}]/u.test(token));
@@ -202,6 +205,33 @@ function summaryEntries(lines: readonly Line[]): Entry[] {
     }
   }
   return ranks.flat();
+}
+
+const isTable = (el: Element): boolean => TABLES.has(roleOf(el));
+const TABLES = new Set(["table", "grid", "treegrid"]);
+
+/** `(50 records)`; for the rows of a table also its ref and the names of its columns. */
+function groupHead(group: RecordGroup, tables: Set<Element>): Entry {
+  const count = group.records.length;
+  const table = closest(group.parent, isTable);
+  if (table === null) return { elements: 0, print: () => `(${count} records)` };
+  tables.add(table);
+  return {
+    elements: 1,
+    print: () => {
+      const heads = queryAll(table, "th,[role=columnheader]").filter((head) => roleOf(head) === "columnheader").slice(0, MAX_COLUMNS);
+      const columns = heads.map((head) => clean(shorten(nameOf(head), 40))).join(" | ");
+      const item = printItem({ el: table, role: roleOf(table), name: nameOf(table) });
+      return `(${count} records of ${item}${columns === "" ? "" : `: ${columns}`})`;
+    },
+  };
+}
+
+/** Whether the lines that follow are the rows of this table, told as records. */
+function holdsRecords(item: Item, lines: readonly Line[], at: number): boolean {
+  if (!TABLES.has(item.role)) return false;
+  for (let i = at + 1; i < lines.length && flatContains(item.el, lines[i]?.el ?? null); i++) if (lines[i]?.group != null) return true;
+  return false;
 }
 
 interface Folding {
