@@ -3,7 +3,7 @@
     fake_bridge.py bridge|model [--scenario S] --control-fd 3
 
 A bridge's `--scenario` is `ok`, `bad-state`, `exit`, `liar` (reports unsealed workers as
-sealed), or `mute` (reports none).
+sealed), `mute` (reports none), or `stubborn` (does not stop when asked).
 A task's goal names how it shall end: `finish`, `late`, `guard:<reason>`, `fault:<kind>`, `crash`, `sigsys`, `die`, `hang`,
 `stop`, `violate`, `foreign`, `oversize`. A start URL whose path is `/refuse`, `/never` or `/private` says how opening goes. The model's
 `--scenario` is `ok`, `fault:<code>`, `die`, or `never`. Workers are `fake_worker.py`; they are steered by signals.
@@ -84,7 +84,8 @@ class Fake:
                 self.pids.pop(worker, None)
                 self.send(f.WorkerForgotten(worker))
             case f.Shutdown():
-                self.done.set_result(None)
+                if self.scenario != "stubborn":
+                    self.done.set_result(None)
             case _:
                 self.special(frame, fds)
 
