@@ -141,6 +141,12 @@ PAGES: Final[dict[str, str]] = {
         """<button onclick="setTimeout(() => { const b = document.createElement('button'); b.textContent = 'Appeared'; document.body.append(b); }, 300)">Show soon</button>
         <div id=spinner>Loading…</div><script>setTimeout(() => spinner.remove(), 400)</script>""",
     ),
+    "/pointed": page(
+        "Pointed",
+        """<div id=d style="cursor:pointer"><span>Div with a <b>listener</b></span></div><div>Div without</div>
+        <div style="cursor:pointer"><button>Real</button></div>
+        <script>d.addEventListener('click', () => say('div clicked'));</script>""",
+    ),
     "/rows": page(
         "Rows",
         "<table><caption>Stock</caption><thead><tr><th>Title<th>Left</thead><tbody>"

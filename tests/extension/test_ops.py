@@ -68,6 +68,15 @@ def test_rows_of_a_table_are_records_with_its_columns(open_tab: Open) -> None:
     assert cut.cursor
 
 
+def test_what_shows_the_pointing_hand_can_be_clicked(open_tab: Open) -> None:
+    tab = open_tab("/pointed")
+    lines = tab.observe("interactive").splitlines()[1:]
+    assert [line.partition("] ")[2] for line in lines] == ['clickable "Div with a listener"', 'button "Real"']
+    tab.run("page_click", ref=tab.ref("listener"))
+    assert tab.out == "div clicked"
+    tab.run("page_click", name="Div with a listener")
+
+
 def test_a_modal_dialog_hides_the_rest(open_tab: Open) -> None:
     tab = open_tab("/clicks")
     tab.js(

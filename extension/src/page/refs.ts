@@ -11,14 +11,18 @@ import {
   closest,
   collapse,
   eachChild,
+  flatParent,
   has,
   isConcealed,
   isConnected,
   isElement,
   isInput,
   nodeType,
+  remembered,
   rootElement,
+  styleOf,
   tagOf,
+  textContent,
   visibility,
 } from "./dom";
 import { Fault } from "./fault";
@@ -80,8 +84,19 @@ export function labelOf(el: Element): string {
 const stale = (message: string): Fault =>
   new Fault("stale-ref", message, { refsValid: false, retryable: true, next: "browser_page_observe" });
 
-/** Elements that only their handlers make operable. */
-export const isClickable = (el: Element): boolean => has(el, "onclick") || isTabStop(el);
+/** Elements without a role that are operable all the same: by attribute, by tab order, or as their cursor tells. */
+export const isClickable: (el: Element) => boolean = remembered((el) => has(el, "onclick") || isTabStop(el) || isPointed(el));
+
+const POINTED = new Set(["b", "div", "i", "img", "li", "p", "span", "td"]);
+const MAX_POINTED = 80; // characters of text; a larger area with that cursor is a card, and its text is read as text
+
+/** The outermost element of those that show the pointing hand: listeners can't be seen, the cursor can. */
+function isPointed(el: Element): boolean {
+  if (!POINTED.has(tagOf(el)) || roleOf(el) !== "" || styleOf(el).cursor !== "pointer") return false;
+  const parent = flatParent(el);
+  if (parent !== null && styleOf(parent).cursor === "pointer") return false;
+  return (textContent(el) ?? "").length <= MAX_POINTED;
+}
 
 const isTabStop = (el: Element): boolean => {
   const index = attr(el, "tabindex");
