@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ..protocol import frames as f
-from ..protocol.bundle import ExtensionMissing, extension_folder
 from ..protocol.errors import BlockerCode, PeerViolation, RestartsExhausted, Unavailable
 from ..protocol.links import Link
 from ..protocol.new_id import new_id
@@ -110,9 +110,12 @@ class Supervisor:
         tree = process_tree(settings.memory)
         check_specs(tree)
         specs = {spec.role: spec for spec in tree}
+        # An inspected supervisor's bridges can be searched too, or the search of its memory would prove nothing.
+        inspected = ("--dumpable",) if settings.inspection else ()
+        options = ("--control-fd", "3", "--parent", str(os.getpid()), *inspected)
         self._bridge = Service(
             specs[Role.BRIDGE],
-            (*self._programs.bridge, "--control-fd", "3"),
+            (*self._programs.bridge, *options),
             places.logs / "bridge.log",
             lambda: f.ConfigureBridge(settings.bridge),
             Link.BRIDGE_TO_SUPERVISOR,
@@ -121,7 +124,7 @@ class Supervisor:
         )
         self._model = Service(
             specs[Role.MODEL],
-            (*self._programs.model, "--control-fd", "3"),
+            (*self._programs.model, *options),
             places.logs / "model-bridge.log",
             lambda: f.ConfigureModel(settings.model),
             Link.MODEL_TO_SUPERVISOR,
@@ -235,12 +238,7 @@ class Supervisor:
 
     def extension_status(self) -> dict[str, Any]:
         """Content of `browser_extension_status`."""
-        prepared = True
-        try:
-            extension_folder()
-        except ExtensionMissing:
-            prepared = False
-        return report.extension_status(self._views.facts(), prepared=prepared)
+        return report.extension_status(self._views.facts(), self._views.bundle())
 
     def processes(self) -> tuple[f.ProcessInfo, ...]:
         """Every process of ours; a private browser's tree as one row with its memory summed."""

@@ -24,6 +24,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Bundle:
+    """The built extension: its version, SHA-256 over its files (protocol/bundle.py)."""
+
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything a report is made of."""
 
@@ -81,13 +89,13 @@ def status(facts: Facts) -> dict[str, Any]:
     }
 
 
-def extension_status(facts: Facts, *, prepared: bool) -> dict[str, Any]:
-    """Content of `browser_extension_status`. `prepared`: a built extension is at hand."""
+def extension_status(facts: Facts, bundle: Bundle | None) -> dict[str, Any]:
+    """Content of `browser_extension_status`. `bundle`: the built extension at hand."""
     users = [] if facts.extension is None else [one for one in facts.extension.extensions if not one.private]
     refused = 0 if facts.extension is None else facts.extension.refused
     if users:
         next_step = ""
-    elif not prepared:
+    elif bundle is None:
         next_step = "Build the extension: make setup (in a checkout), or install a complete wheel."
     elif facts.bridge_ready is not None and facts.bridge_ready.problem is not PortProblem.NONE:
         next_step = messages.PORTS[facts.bridge_ready.problem].next_step
@@ -96,7 +104,9 @@ def extension_status(facts: Facts, *, prepared: bool) -> dict[str, Any]:
             "Load the prepared folder in chrome://extensions (supervisor extension path), then pair it."
         )
     return {
-        "prepared": prepared,
+        "prepared": bundle is not None,
+        "version": "" if bundle is None else bundle.version,
+        "digest": "" if bundle is None else bundle.digest,
         "connected": [
             {"id": one.extension_id, "version": one.version, "connectedMs": one.connected_ms} for one in users
         ],

@@ -9,7 +9,10 @@ import os
 import time
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..protocol import frames as f
+from ..protocol.bundle import ExtensionMissing, ExtensionUnreadable, bundle_digest, extension_folder
 from . import chromium, messages, procfs
 from .browsers import Browsers
 from .budgets import Admission
@@ -17,8 +20,14 @@ from .child import Service
 from .keeper import Keeper
 from .lifecycle import State
 from .pool import Pool
-from .report import Facts, Part
+from .report import Bundle, Facts, Part
 from .settings import SupervisorSettings
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """What is read of the extension's manifest."""
+
+    version: str
 
 
 @dataclass(slots=True)
@@ -85,6 +94,15 @@ class Views:
                     )
                 )
         return tuple(rows)
+
+    def bundle(self) -> Bundle | None:
+        """The built extension that is at hand; None: there is none, or it can't be read."""
+        try:
+            folder = extension_folder()
+            manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=_Manifest)
+            return Bundle(manifest.version, bundle_digest(folder))
+        except (ExtensionMissing, ExtensionUnreadable, OSError, msgspec.DecodeError):
+            return None
 
     def facts(self) -> Facts:
         settings, known = self.settings, self.known

@@ -31,7 +31,7 @@ from browsercell.protocol.tools import DeliverItem, DeliverRequest
 from browsercell.supervisor import coordinator, messages, tree
 from browsercell.supervisor.core import Supervisor
 from browsercell.supervisor.delivery import grant_directory
-from browsercell.supervisor.settings import SupervisorSettings
+from browsercell.supervisor.settings import MemorySettings, SupervisorSettings
 
 from tests.support import supervised as s
 
@@ -356,6 +356,22 @@ def test_a_model_bridge_that_never_answers_ends_the_task(
         assert (await s.delegate(supervisor, "finish")).blocker_code is B.MODEL_UNAVAILABLE
 
     supervise(tmp_path, work, programs={"model": "never"})
+
+
+def test_a_worker_that_floods_a_bridge_is_ended_before_the_bridge_is(tmp_path: Path) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        before = next(row.memory for row in supervisor.processes() if row.role == "supervisor")
+        bridge = pid_of(supervisor, "bridge")
+        result = await s.delegate(supervisor, "flood")
+        assert (result.blocker_code, result.summary) == (
+            B.WORKER_CRASHED,
+            messages.WORKER_FAULT.happened + ".",
+        )
+        assert pid_of(supervisor, "bridge") == bridge
+        after = next(row.memory for row in supervisor.processes() if row.role == "supervisor")
+        assert after - before < 8 << 20
+
+    supervise(tmp_path, work, memory=MemorySettings(bridge=256 << 20))
 
 
 # ---------------------------------------------------------------------------------------------------- refusals

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from browsercell.protocol import frames as f
 from browsercell.supervisor.messages import PORTS, Sentence
-from browsercell.supervisor.report import Facts, Part, extension_status, status
+from browsercell.supervisor.report import Bundle, Facts, Part, extension_status, status
 
 PART = Part("ready", 5, 0, "")
 MINE = f.ExtensionInfo("a" * 32, "1.0", False, 7)
@@ -80,9 +80,10 @@ def test_an_unusable_model_is_told_with_what_to_do() -> None:
     ],
 )
 def test_the_extensions_next_step(facts: Facts, prepared: bool, word: str) -> None:
-    made = extension_status(facts, prepared=prepared)
+    made = extension_status(facts, Bundle("1.2", "d" * 64) if prepared else None)
     assert word in made["nextStep"]
     assert bool(made["nextStep"]) == bool(word)
+    assert (made["prepared"], bool(made["version"]), bool(made["digest"])) == (prepared,) * 3
     assert [one["id"] for one in made["connected"]] == (
         [] if facts.extension is None else [MINE.extension_id]
     )

@@ -5,7 +5,7 @@
 A bridge's `--scenario` is `ok`, `bad-state`, `exit`, `liar` (reports unsealed workers as
 sealed), `mute` (reports none), or `stubborn` (does not stop when asked).
 A task's goal names how it shall end: `finish`, `late`, `guard:<reason>`, `fault:<kind>`, `crash`, `sigsys`, `die`, `hang`,
-`stop`, `violate`, `foreign`, `oversize`. A start URL whose path is `/refuse`, `/never` or `/private` says how opening goes. The model's
+`flood`, `stop`, `violate`, `foreign`, `oversize`. A start URL whose path is `/refuse`, `/never` or `/private` says how opening goes. The model's
 `--scenario` is `ok`, `fault:<code>`, `die`, or `never`. Workers are `fake_worker.py`; they are steered by signals.
 """
 
@@ -191,6 +191,9 @@ class Bridge(Fake):
                 self.signal(worker, signal.SIGKILL)
             case "sigsys":
                 self.signal(worker, signal.SIGSYS)
+            case "flood":
+                self.hoard = b"x" * (140 << 20)  # what a flooding worker makes a ZeroMQ reader hold
+                self.signal(worker, signal.SIGUSR2)
             case "die":
                 os._exit(9)
             case "stop":

@@ -1,4 +1,4 @@
-"""A stand-in for a worker: does nothing, holds no link. SIGUSR1: exits with 0. It dies with its parent."""
+"""A stand-in for a worker: does nothing, holds no link. SIGUSR1: exits with 0. SIGUSR2: burns a core. It dies with its parent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ def main() -> None:
     signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
     if "--crash" in sys.argv:
         os._exit(3)
+    signal.signal(signal.SIGUSR2, burn)
     while True:
         signal.pause()
+
+
+def burn(*_: object) -> None:
+    while True:
+        sum(range(1000))
 
 
 if __name__ == "__main__":
