@@ -37,7 +37,7 @@ from .results import (
     Status,
     TaskLimits,
 )
-from .tools import DeliverItem, DeliverRequest
+from .tools import DeliverItem, DeliverRequest, without_value
 
 MAX_OPEN_CALLS: Final = 64  # of one session; the supervisor's own queue is far shorter
 USAGE_CODES: Final = frozenset(
@@ -195,7 +195,7 @@ def delegate_request(
     try:
         return msgspec.json.decode(msgspec.json.encode(raw), type=DelegateRequest)
     except (msgspec.ValidationError, TypeError) as error:
-        raise UsageError(f"the delegation is not valid: {error}") from None
+        raise UsageError(f"the delegation is not valid: {without_value(str(error))}") from None
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from . import limits as L
 from .errors import UsageError
 from .results import ClaimStatus, Purpose
-from .tools import WORKER_TOOLS, decode_args
+from .tools import WORKER_TOOLS, decode_args, without_value
 
 
 class FinishStep(Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,7 +107,7 @@ def _step(index: int, raw: Any) -> Step:
     try:
         step = msgspec.convert(raw, Step)
     except msgspec.ValidationError as error:
-        raise UsageError(f"playbook step {index}: {error}") from None
+        raise UsageError(f"playbook step {index}: {without_value(str(error))}") from None
     kinds = sum(part is not None for part in (step.tool, step.expect, step.finish))
     if kinds != 1:
         raise UsageError(f"playbook step {index}: give exactly one of tool, expect and finish")

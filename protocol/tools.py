@@ -9,6 +9,7 @@ accepts it, the model's schema does not offer it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -374,6 +375,7 @@ _AT_MOST_ONE: Final[Mapping[type[Args], tuple[tuple[str, ...], ...]]] = {
     ExtractArgs: (("region_ref", "target"),),
     ScreenshotArgs: (("full_page", "ref", "target"),),
 }
+_QUOTED_VALUE: Final = re.compile(r"Invalid (?:enum )?value .*?(?=(?: - at `\$[^`]*`)?$)", re.DOTALL)
 _WAIT_NEEDS: Final[Mapping[Until, tuple[str, ...]]] = {
     Until.TEXT: ("text",),
     Until.GONE: ("text",),
@@ -410,11 +412,19 @@ def _given(args: Args, field: str) -> bool:
 def decode_args(tool: Tool, raw: bytes) -> Args:
     """Decodes and validates the JSON arguments of a call. Raises msgspec.ValidationError or DecodeError, whose
     text names fields and bounds, never values."""
-    args = msgspec.json.decode(raw, type=tool.args)
+    try:
+        args = msgspec.json.decode(raw, type=tool.args)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(without_value(str(error))) from None
     problem = check_relations(args)
     if problem:
         raise msgspec.ValidationError(problem)
     return args
+
+
+def without_value(reason: str) -> str:
+    """A validation error's text without the one value msgspec quotes: a bad enum member, or an unknown tag."""
+    return _QUOTED_VALUE.sub("Not one of the allowed values", reason)
 
 
 def inline_schema(kind: Any) -> dict[str, Any]:

@@ -46,6 +46,13 @@ _FLAGS: Final = (
     "--disable-crash-reporter",
     "--disable-dev-shm-usage",
     "--password-store=basic",
+    # A task's tabs are in the background: their timers would run once a second, and so would every synthetic click.
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # design 10: no direct WebRTC
+    "--disable-features=Prerender2,MediaRouter,Translate",  # nothing loads a page that no task asked for
+    "--window-size=1280,900",  # what most sites are made for
 )
 _PIPE_FLAGS: Final = ("--remote-debugging-pipe", "--test-type", "--silent-debugger-extension-api")
 

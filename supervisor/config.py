@@ -30,6 +30,7 @@ from ..protocol.errors import UsageError
 from ..protocol.frames import SandboxLevel
 from ..protocol.places import RUNTIME_VARIABLE, default_runtime_folder
 from ..protocol.settings import BridgeSettings, InputMode, ModelSettings, NetworkSettings, Settings
+from ..protocol.tools import without_value
 from .settings import (
     ChromiumSettings,
     LimitSettings,
@@ -266,15 +267,8 @@ def _checked(kind: type[Settings], section: str, key: str, value: Any, source: s
     try:
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:
-        reason = re.sub(r" - at `\$.*", "", str(error))
-        raise UsageError(f"{source}: {section}.{key}: {_without_values(reason)}") from None
-
-
-def _without_values(reason: str) -> str:
-    """Enum errors quote the value; say what is allowed instead (the caller knows what it wrote)."""
-    return re.sub(
-        r"Invalid enum value '.*'", "not one of the allowed values (see: supervisor config schema)", reason
-    )
+        reason = re.sub(r" - at `\$.*", "", without_value(str(error)))
+        raise UsageError(f"{source}: {section}.{key}: {reason}") from None
 
 
 def _section(name: str, part: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:

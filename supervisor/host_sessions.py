@@ -21,7 +21,7 @@ from ..protocol import limits as L
 from ..protocol.errors import PeerViolation
 from ..protocol.links import Gate, Link, Phase
 from ..protocol.results import Wire
-from ..protocol.tools import HOST_TOOLS, WORKER_TOOLS
+from ..protocol.tools import HOST_TOOLS, WORKER_TOOLS, without_value
 
 MAX_OPEN: Final = 64  # calls of one session without an outcome
 MAX_FAULT_CHARS: Final = 300
@@ -174,7 +174,7 @@ class Session:
         try:
             args = msgspec.json.decode(frame.args, type=tool.args)
         except msgspec.DecodeError as error:
-            reason = str(error)[:MAX_FAULT_CHARS]
+            reason = without_value(str(error))[:MAX_FAULT_CHARS]
             if tool.name == "browser_delegate_task":
                 return Reject(frame.call, reason)
             return self._fault(frame.call, "invalid-request", f"{tool.name}: {reason}")

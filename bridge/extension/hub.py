@@ -115,11 +115,19 @@ class ExtensionHub:
     async def start(self) -> ListenerState:
         """Open the listener, if it can be; see `ports.Hub`."""
         settings = self._settings
-        if not self._usable_token:
-            return ListenerState(settings.port, PortProblem.NO_TOKEN)
         if settings.host not in HOSTS:  # not loopback: never
             return ListenerState(settings.port, PortProblem.FORBIDDEN)
-        listener = Listener(ListenerSettings(settings.host, settings.port, settings.input), self)
+        if not self._usable_token:
+            return ListenerState(settings.port, PortProblem.NO_TOKEN)
+        state = await self._listen(settings.port)
+        if state.problem is not PortProblem.NONE:
+            # Only the user's Chrome is told a fixed port; private browsers are told theirs, so any free one serves them.
+            await self._listen(0)
+        return state
+
+    async def _listen(self, port: int) -> ListenerState:
+        settings = self._settings
+        listener = Listener(ListenerSettings(settings.host, port, settings.input), self)
         state = await listener.start()
         if state.problem is PortProblem.NONE:
             self._listener = listener

@@ -79,7 +79,7 @@ def test_the_set_up_scripts_variable_names_chromium(places: Path) -> None:
         ("[netwrok]\n", ("[netwrok]", "did you mean network?")),
         ("[zzz]\n", ("[zzz]", "known: places")),
         ("[network]\nmod = 'strict'\n", ("no key mod", "did you mean mode?")),
-        ("[network]\nmode = 'sekret'\n", ("network.mode", "allowed values")),
+        ("[network]\nmode = 'sekret'\n", ("network.mode", "Not one of the allowed values")),
         ("network = 3\n", ("[network] is a section",)),
         ("[bridge]\nport = 'x'\n", ("bridge.port", "Expected `int`")),
         ("[bridge]\nport = 70000\n", ("bridge.port", "65535")),
