@@ -24,8 +24,7 @@ MARKER_LENGTH: Final = 24
 CHUNK: Final = 4 << 20  # bytes read at once: bounds our own memory
 OVERLAP: Final = 2 * MARKER_LENGTH + 2  # the longest encoding (UTF-16) and a bit
 _RAW_RUN: Final = re.compile(rb"[a-z0-9]{24,}")
-_LITTLE_RUN: Final = re.compile(rb"(?:[a-z0-9]\x00){24,}")
-_BIG_RUN: Final = re.compile(rb"(?:\x00[a-z0-9]){24,}")
+_WIDE_RUN: Final = re.compile(rb"[a-z0-9](?:\x00[a-z0-9]){23,}")  # UTF-16 of either byte order, in one pass
 # The base64 of a-z, 0-9 and whatever surrounds them never needs + or / inside a marker's own characters.
 _BASE64_RUN: Final = re.compile(rb"[A-Za-z0-9]{31,}")
 _SKIPPED: Final = frozenset(
@@ -67,10 +66,8 @@ class MarkerIndex:
     def _runs(data: bytes) -> Iterator[tuple[str, bytes]]:
         for match in _RAW_RUN.finditer(data):
             yield "utf-8", match.group()
-        for match in _LITTLE_RUN.finditer(data):
+        for match in _WIDE_RUN.finditer(data):
             yield "utf-16", match.group()[::2]
-        for match in _BIG_RUN.finditer(data):
-            yield "utf-16", match.group()[1::2]
 
     @staticmethod
     def _hits(run: bytes, known: set[bytes], length: int) -> int:

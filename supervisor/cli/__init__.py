@@ -21,13 +21,14 @@ def main() -> NoReturn:
     from .app import app
 
     try:
-        app(standalone_mode=False, prog_name="supervisor")
+        returned = app(standalone_mode=False, prog_name="supervisor")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else OK
     except BaseException as error:  # noqa: BLE001 - the edge of the process: every fault becomes one line
         code = _explain(error)
     else:
-        code = OK
+        # Outside standalone mode `typer.Exit` comes back as the returned code; a command that just ends returns None.
+        code = returned if isinstance(returned, int) else OK
     _leave(code)
 
 

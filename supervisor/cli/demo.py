@@ -36,7 +36,7 @@ from . import NOT_COMPLETED
 from .common import err, out, print_json, process_table, size
 from .delegate import live, show
 
-HOLD_SECONDS: Final = 25.0  # the page is let go before the playbook's own wait ends
+HOLD_SECONDS: Final = 55.0  # the page is let go before the playbook's last wait and the shop's own limit end
 MAX_SEARCHED_FILE: Final = 64 << 20  # bytes of one log or state file that are read
 BRIDGE: Final = "bridge"
 SUPERVISOR: Final = "supervisor"

@@ -56,6 +56,9 @@ PROOF: Final[tuple[dict[str, Any], ...]] = (
     {"tool": "browser_page_observe", "args": {"mode": "document", "max_chars": 24_000}},
     {"tool": "browser_page_extract", "args": {"kind": "text", "to_artifact": "markdown"}},
     {"tool": "browser_page_screenshot", "args": {}},
+    # One wait is 30 s at most; a search of two processes on a busy machine may take longer.
+    {"expect": {"text": "Held for 20 s"}, "timeout_ms": 30_000},
+    {"expect": {"text": "Held for 40 s"}, "timeout_ms": 30_000},
     {"expect": {"text": "Released"}, "timeout_ms": 30_000},
     {"finish": {"status": "completed", "summary": "Read, extracted and photographed the marker page"}},
 )
