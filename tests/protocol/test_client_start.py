@@ -32,7 +32,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, code: str) -> None:
     script = place / "python"
     script.write_text(f"#!{sys.executable}\n{code}\n")
     script.chmod(0o700)
-    monkeypatch.setattr(client_start.sys, "executable", str(script))
+    monkeypatch.setattr(sys, "executable", str(script))
 
 
 def test_a_silent_end_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:

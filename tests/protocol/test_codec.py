@@ -8,6 +8,7 @@ from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import Decoder, JsonDecoder, WrongVersion, encode, encode_json
 from browsercell.protocol.errors import FrameTooLarge, LocalMisuse, PeerViolation
+from browsercell.protocol.settings import InputMode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,9 +75,9 @@ def test_a_decoder_needs_types() -> None:
 
 
 def test_json_frames_are_camel_case_text() -> None:
-    text = encode_json(f.ExtReady(20_000, f.InputMode.AUTO))
+    text = encode_json(f.ExtReady(20_000, InputMode.AUTO))
     assert text == '{"t":"ready","heartbeatMs":20000,"input":"auto"}'
-    assert JsonDecoder((f.ExtReady,), 100).decode(text) == f.ExtReady(20_000, f.InputMode.AUTO)
+    assert JsonDecoder((f.ExtReady,), 100).decode(text) == f.ExtReady(20_000, InputMode.AUTO)
 
 
 def test_json_frames_have_bounds_too() -> None:

@@ -30,8 +30,9 @@ def test_a_sandbox_error_names_the_step() -> None:
 def test_blame_is_in_the_tree() -> None:
     for kind in (e.LocalMisuse, e.PeerViolation):
         assert issubclass(kind, e.ProtocolError)
-    for kind in (e.CallTimeout, e.CallCancelled, e.WorkerDied, e.ActorRaised):
-        assert issubclass(kind, e.CallError)
-    for kind in (e.PeerUnreachable, e.Backpressure, e.FrameTooLarge):
-        assert issubclass(kind, e.LinkError)
+    assert all(
+        issubclass(kind, e.CallError)
+        for kind in (e.CallTimeout, e.CallCancelled, e.WorkerDied, e.ActorRaised)
+    )
+    assert all(issubclass(kind, e.LinkError) for kind in (e.PeerUnreachable, e.Backpressure, e.FrameTooLarge))
     assert issubclass(e.SandboxError, e.SpawnError)

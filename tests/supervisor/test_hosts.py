@@ -14,10 +14,10 @@ from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L
 from browsercell.protocol.client import AsyncClient, Client
 from browsercell.protocol.codec import Decoder, encode
-from browsercell.protocol.errors import ActorRaised, CallCancelled, Unavailable, UsageError
+from browsercell.protocol.errors import ActorRaised, BlockerCode, CallCancelled, Unavailable, UsageError
 from browsercell.protocol.links import Link, frame_types
 from browsercell.protocol.places import host_socket
-from browsercell.protocol.results import BlockerCode, Status
+from browsercell.protocol.results import Status
 from browsercell.protocol.transport_blocking import BlockingLinks
 from browsercell.supervisor import hosts
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from browsercell.protocol import frames as f
+from browsercell.protocol.client import Client
 from browsercell.protocol.errors import BlockerCode, Unavailable, UsageError
 from browsercell.protocol.results import BrowserDelegateResult, Delivery, Status, Usage
 from browsercell.supervisor import cli, config
@@ -162,6 +163,18 @@ def test_delegate_prints_the_result(
     outcome = run(capsys, monkeypatch, "delegate", "a goal", "--json", "--playbook", "steps.toml")
     assert json.loads(outcome.out)["summary"] == "a goal"
     assert len(served.core.handles) == 2
+
+
+def test_an_unsuccessful_task_is_an_exit_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, served: Served
+) -> None:
+    monkeypatch.setattr(Client, "delegate", lambda *_, **__: result(Status.BLOCKED, BlockerCode.STEP_LIMIT))
+    assert run(capsys, monkeypatch, "delegate", "x").code == cli.NOT_COMPLETED
+    monkeypatch.setattr(
+        Client, "delegate", lambda *_, **__: result(Status.FAILED, BlockerCode.INVALID_REQUEST)
+    )
+    assert run(capsys, monkeypatch, "delegate", "x", "--json").code == cli.USAGE
+    assert not served.core.handles
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "\udcff"])
