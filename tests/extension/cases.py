@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-CASES: Final = (
+CASES: Final[tuple[str, ...]] = (
     "<button class=case>Plain</button>",
     "<button class=case>  white \n space  </button>",
     "<button class=case aria-label='From label'>content</button>",
@@ -128,7 +128,7 @@ CASES: Final = (
 )
 
 # Chromium's own words for roles that ARIA calls otherwise, or that ARIA has no word for.
-ROLE_NAMES: Final = {
+ROLE_NAMES: Final[dict[str, str]] = {
     "image": "img",
     "Iframe": "iframe",
     "DisclosureTriangle": "button",

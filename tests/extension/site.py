@@ -147,6 +147,7 @@ PAGES: Final[dict[str, str]] = {
         <div style="cursor:pointer"><button>Real</button></div>
         <script>d.addEventListener('click', () => say('div clicked'));</script>""",
     ),
+    "/polling": page("Polling", "<button>Still here</button><script>fetch('/hang')</script>"),
     "/rows": page(
         "Rows",
         "<table><caption>Stock</caption><thead><tr><th>Title<th>Left</thead><tbody>"
@@ -177,6 +178,9 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/slow":
             time.sleep(0.25)
             return self._answer("slow answer", "text/plain")
+        if path == "/hang":
+            time.sleep(4)
+            return self._answer("news at last", "text/plain")
         if path == "/redirect":
             self.send_response(302)
             self.send_header("Location", "/home")

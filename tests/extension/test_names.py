@@ -26,7 +26,8 @@ def test_every_role_and_name_is_chromiums(open_tab: Callable[[str], Tab]) -> Non
         answer = chromium.send("Accessibility.getPartialAXTree", session, nodeId=node, fetchRelatives=False)
         tree = answer["nodes"][0]
         assert not tree["ignored"], html
-        role = ROLE_NAMES.get(tree["role"]["value"], tree["role"]["value"])
+        native = str(tree["role"]["value"])
+        role = ROLE_NAMES.get(native, native)
         name = " ".join(tree["name"]["value"].split())
         wanted = {"role": role, "nth": 1} | ({"name": name} if name else {})
         try:

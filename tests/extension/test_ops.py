@@ -341,6 +341,16 @@ def test_settling_waits_for_what_the_click_set_going(open_tab: Open) -> None:
     assert reply.title == "Spa"
 
 
+def test_a_long_poll_of_the_page_delays_no_action(open_tab: Open) -> None:
+    tab = open_tab("/polling")
+    tab.run("page_press", key="Tab")
+    tab.js("fetch('/hang'), true")
+    time.sleep(0.1)
+    started = time.monotonic()
+    tab.run("page_click", name="Still here")
+    assert time.monotonic() - started < 0.4
+
+
 def test_a_link_is_followed_to_its_load(open_tab: Open) -> None:
     tab = open_tab("/shop")
     reply = tab.run("page_click", name="Home")

@@ -29,7 +29,8 @@ const DRAWING = { format: "jpeg", quality: 1, maxWidth: 16, maxHeight: 16 };
 
 interface State {
   ready: Promise<void>;
-  requests: Set<string>;
+  /** Requests under way, by id: when they began (`performance.now()`). */
+  requests: Map<string, number>;
 }
 
 export class Debugger {
@@ -66,9 +67,10 @@ export class Debugger {
     return this.#crashed.has(tab);
   }
 
-  /** Requests under way that began while attached. */
-  busy(tab: number): number {
-    return this.#tabs.get(tab)?.requests.size ?? 0;
+  /** Whether a request that began at `since` or later is under way: older ones are long polls. */
+  busy(tab: number, since: number): boolean {
+    for (const began of this.#tabs.get(tab)?.requests.values() ?? []) if (began >= since) return true;
+    return false;
   }
 
   /** Kind of the last dialog that was dismissed since this was last asked; "" if none. */
@@ -87,7 +89,7 @@ export class Debugger {
     const attached = new Set(targets.filter((target) => target.attached).map((target) => target.tabId));
     for (const tab of held) {
       if (attached.has(tab)) {
-        this.#tabs.set(tab, { ready: this.#prepare(tab), requests: new Set() });
+        this.#tabs.set(tab, { ready: this.#prepare(tab), requests: new Map() });
         this.#tabs.get(tab)?.ready.catch(() => this.#tabs.delete(tab)); // not ours after all: the next hold attaches
       } else {
         this.#session.take(tab).holders = [];
@@ -100,7 +102,7 @@ export class Debugger {
   async hold(tab: number, holder: string): Promise<void> {
     let state = this.#tabs.get(tab);
     if (state === undefined) {
-      state = { ready: this.#attach(tab), requests: new Set() };
+      state = { ready: this.#attach(tab), requests: new Map() };
       this.#tabs.set(tab, state);
       state.ready.catch(() => this.#tabs.delete(tab)); // the caller gets the reason by awaiting
     }
@@ -205,7 +207,7 @@ export class Debugger {
         return;
       }
       case "Network.requestWillBeSent":
-        if (!LONG_LIVED.has(String(params["type"]))) state.requests.add(String(params["requestId"]));
+        if (!LONG_LIVED.has(String(params["type"]))) state.requests.set(String(params["requestId"]), performance.now());
         return;
       case "Network.loadingFinished":
       case "Network.loadingFailed":

@@ -41,6 +41,7 @@ interface Pointing {
 }
 
 const NETWORK_MS = 500; // what an action set going on the network may take before the reply goes out
+const LONG_POLL_MS = 5_000; // a request open for longer waits for news and says nothing about the page being busy
 const BEGIN_MS = 1_000; // a navigation that the page announced begins within this, or never
 
 export class Ops {
@@ -166,7 +167,7 @@ export class Ops {
           children.length === 0
             ? await this.#inFrames(tab, { ref: args.ref }, context, look)
             : await firstOf([0, ...children.map((frame) => frame.number)].map(look));
-        if (args.until === "idle" && this.dbg.busy(tab) > 0 && rest() > 0) {
+        if (args.until === "idle" && this.dbg.busy(tab, performance.now() - LONG_POLL_MS) && rest() > 0) {
           await pause(50);
           continue;
         }
@@ -364,7 +365,7 @@ export class Ops {
 
   async #before(tab: number): Promise<Before> {
     this.dbg.takeDialog(tab);
-    return { watch: this.navigations.watch(tab), dialogs: tab };
+    return { watch: this.navigations.watch(tab), dialogs: tab, began: performance.now() };
   }
 
   /** Waits for what the action set going, within bounds, and says what changed. */
@@ -375,7 +376,7 @@ export class Ops {
       settled = await this.pages.call<Settled>(tab, frame, "settle", {}, context, false);
       const end = performance.now() + Math.min(NETWORK_MS, left(context, 1_000));
       let waited = false;
-      while (!settled.ok.leaving && !watch.started && this.dbg.busy(tab) > 0 && performance.now() < end) {
+      while (!settled.ok.leaving && !watch.started && this.dbg.busy(tab, before.began) && performance.now() < end) {
         waited = true;
         await pause(20);
       }
@@ -492,6 +493,7 @@ interface Option {
 interface Before {
   readonly watch: Watch;
   readonly dialogs: number;
+  readonly began: number;
 }
 
 interface Done {

@@ -166,6 +166,17 @@ export function closest(el: Element, test: (el: Element) => boolean): Element | 
   return null;
 }
 
+/** The nearest inclusive ancestor that fits a selector, out through shadow roots; faster than `closest` where it will do. */
+export function ancestorWith(el: Element, selector: string): Element | null {
+  for (let at: Element | null = el; at !== null; ) {
+    const found: Element | null = E.closest.call(at, selector);
+    if (found !== null) return found;
+    const root = rootOf(at);
+    at = root instanceof ShadowRoot ? root.host : null;
+  }
+  return null;
+}
+
 /** What is at a point of the viewport, through open and closed shadow roots. */
 export function elementAt(x: number, y: number): Element | null {
   let hit = D.elementFromPoint.call(document, x, y);
@@ -245,7 +256,7 @@ export const visibility: (el: Element) => Visibility = remembered((el) => {
 
 /** Visible, not below `aria-hidden` or `inert`. `display: contents` counts by its children, so as not visible itself. */
 export function isShown(el: Element): boolean {
-  return E.checkVisibility.call(el, SEEN) && closest(el, isConcealed) === null;
+  return E.checkVisibility.call(el, SEEN) && ancestorWith(el, '[aria-hidden="true"],[inert]') === null;
 }
 
 export const isConcealed = (el: Element): boolean => attr(el, "aria-hidden") === "true" || has(el, "inert");

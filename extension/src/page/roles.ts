@@ -4,7 +4,7 @@
  * "" stands for generic or none: nothing a user of the page could call by a role. Pure reads of the DOM.
  */
 
-import { attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, query, remembered, tagOf } from "./dom";
+import { ancestorWith, attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, matches, query, remembered, tagOf } from "./dom";
 
 const KNOWN = new Set(
   (
@@ -255,12 +255,15 @@ export function headingLevel(el: Element): number {
   return own === null ? 2 : Number(own[1]);
 }
 
+const DISABLEABLE = new Set(["button", "fieldset", "input", "optgroup", "option", "select", "textarea"]);
+
 /** Whether the control is disabled, by itself, by a fieldset or by ARIA. */
 export function isDisabled(el: Element): boolean {
-  if (Element.prototype.matches.call(el, ":disabled")) return true;
-  if (closest(el, (node) => attr(node, "aria-disabled") === "true") !== null) return true;
-  const control = hiddenControl(el);
-  return control !== null && Element.prototype.matches.call(control, ":disabled");
+  const tag = tagOf(el);
+  if ((DISABLEABLE.has(tag) || tag.includes("-")) && matches(el, ":disabled")) return true;
+  if (ancestorWith(el, '[aria-disabled="true"]') !== null) return true;
+  const control = tag === "label" ? hiddenControl(el) : null;
+  return control !== null && matches(control, ":disabled");
 }
 
 /** Where a control belongs: tells apart equal controls of two forms. */

@@ -38,7 +38,8 @@ export function stateWords(el: Element, role: string): string[] {
   if (isDisabled(el)) out.push("disabled");
   if (TEXT_ROLES.has(role) && (has(el, "readonly") || attr(el, "aria-readonly") === "true")) out.push("readonly");
   const invalid = attr(el, "aria-invalid");
-  if ((invalid !== null && invalid !== "false" && invalid !== "") || matches(el, ":user-invalid")) out.push("invalid");
+  const judged = isInput(el) || isSelect(el) || isTextArea(el);
+  if ((invalid !== null && invalid !== "false" && invalid !== "") || (judged && matches(el, ":user-invalid"))) out.push("invalid");
   const current = attr(el, "aria-current");
   if (current !== null && current !== "false" && current !== "") out.push("current");
   if (has(el, "required") || attr(el, "aria-required") === "true") out.push("required");
