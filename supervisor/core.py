@@ -85,6 +85,10 @@ class Supervisor:
         Raises Unavailable with the next step; then everything is undone.
         """
         harden(inspection=self._settings.inspection)
+        if self._settings.allow_unsandboxed:
+            log.warning("allow_unsandboxed is on: page data may go to workers without any sandbox")
+        if self._settings.chromium.chromium_no_sandbox:
+            log.warning("chromium_no_sandbox is on: pages run with the full rights of this account")
         self._places.prepare()
         self._places.lock()
         try:

@@ -285,8 +285,23 @@ class Keeper:
             log.error("worker %s is refused: %s", worker.id, fault)
             self._feed(worker, Input(Event.END, reason=Reason.REFUSED))
             return
-        self.level = worker.report
+        self._note_level(worker.report)
         self._feed(worker, Input(Event.CHECKED))
+
+    def _note_level(self, report: SealReport | None) -> None:
+        """Design 6: warn below `sealed`, once for each level met."""
+        if report is not None and (self.level is None or self.level.level is not report.level):
+            weak = _LEVELS.index(report.level) > _LEVELS.index(SandboxLevel.SEALED)
+            missing = " ".join(
+                f"{layer.name.value}:{layer.reason}" for layer in report.layers if not layer.on
+            )
+            log.log(
+                logging.WARNING if weak else logging.INFO,
+                "workers are %s; layers off: %s",
+                report.level.value,
+                missing or "none",
+            )
+        self.level = report
 
     def _fault(self, worker: Worker) -> str:
         assert worker.report is not None and worker.child is not None  # noqa: PT018 - CHECK comes after both

@@ -146,7 +146,7 @@ EXTENSION_LOST: Final = Sentence(
 )
 BROWSER_NOT_STARTED: Final = Sentence(
     "The private browser did not start",
-    "See chromium.log in the state folder's logs; supervisor doctor checks the sandbox.",
+    "Run: supervisor doctor, which checks Chromium and its sandbox.",
 )
 BROWSER_LATE: Final = Sentence("The browser was not ready in time", "Delegate again; see supervisor status.")
 NO_NAMESPACES: Final = Sentence(

@@ -113,7 +113,8 @@ def test_a_task_runs_is_delivered_and_leaves_nothing(tmp_path: Path) -> None:
         assert list(dict.fromkeys(one[0] for one in seen)) == [
             phase for phase in TaskPhase if phase is not TaskPhase.QUEUED
         ]
-        assert (TaskPhase.RUNNING, 1, 1, "browser_page_observe", True) in [one[:5] for one in seen]
+        assert (TaskPhase.RUNNING, 1, "browser_page_observe", True) in [(one[0], *one[2:5]) for one in seen]
+        assert result.usage.steps == 1  # counted by the model bridge, whose word may come later
         handle.cancel()  # over: harmless
 
         # Delivered again: recognised, not repeated. Elsewhere: delivered there. Onto something: refused.
@@ -284,14 +285,20 @@ def test_a_process_killed_during_a_task_ends_it_honestly_and_the_next_one_works(
     codes = {"bridge": B.BRIDGE_LOST, "model-bridge": B.MODEL_UNAVAILABLE, "worker": B.WORKER_CRASHED}
 
     async def work(supervisor: Supervisor) -> None:
-        task = asyncio.ensure_future(s.delegate(supervisor, "hang", playbook=None))
-        await until(lambda: any(row.state == "working" for row in supervisor.processes()))
+        phases: list[TaskPhase] = []
+        handle = supervisor.delegate(
+            DelegateRequest("hang"),
+            directory=None,
+            session="s-aaaa",
+            on_progress=lambda *a: phases.append(a[0]),
+        )
+        await until(lambda: TaskPhase.RUNNING in phases)
         rows = [
             row for row in supervisor.processes() if row.role == role and row.state in ("working", "ready")
         ]
         victim = next(row.pid for row in rows if role != "worker" or row.state == "working")
         os.kill(victim, signal.SIGKILL)
-        result = await task
+        result = await handle.result()
         assert (result.blocker_code, result.side_effects) == (codes[role], SideEffects.POSSIBLE)
         await next_task_works(supervisor)
         restarts = {row.role: row.restarts for row in supervisor.processes()}

@@ -38,7 +38,7 @@ def programs(*, bridge: str = "ok", model: str = "ok", worker: tuple[str, ...] |
 
 def settings(place: Path, **changes: Any) -> SupervisorSettings:
     made = SupervisorSettings(
-        runtime_folder=tempfile.mkdtemp(prefix="bcr-", dir="/tmp"),
+        runtime_folder=tempfile.mkdtemp(prefix="r-", dir=os.environ.get("XDG_RUNTIME_DIR")),
         state_folder=str(place / "state"),
         bridge=BridgeSettings(str(place / "state"), port=0),
         chromium=ChromiumSettings(executable="none"),
