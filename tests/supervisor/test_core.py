@@ -256,9 +256,12 @@ def test_a_browser_that_never_stands_ready_ends_the_task(
 
 def test_a_cancelled_task_ends_cancelled_and_its_worker_is_gone(tmp_path: Path) -> None:
     async def work(supervisor: Supervisor) -> None:
+        phases: list[TaskPhase] = []
         request = DelegateRequest("hang", playbook=(s.FINISH,))
-        handle = supervisor.delegate(request, directory=None, session="s-aaaa", on_progress=lambda *_: None)
-        await until(lambda: any(row.state == "working" for row in supervisor.processes()))
+        handle = supervisor.delegate(
+            request, directory=None, session="s-aaaa", on_progress=lambda *a: phases.append(a[0])
+        )
+        await until(lambda: TaskPhase.RUNNING in phases)
         worker = next(row.pid for row in supervisor.processes() if row.state == "working")
         handle.cancel()
         result = await handle.result()
