@@ -21,10 +21,12 @@ from typing import Any, Final
 import uvloop
 
 from ..protocol import limits as L
+from ..protocol.errors import Unavailable
 from ..protocol.places import host_socket
 from ..protocol.transport import Links
 from .core import Supervisor
 from .hosts import HostLink
+from .places import Places
 from .settings import SupervisorSettings
 
 GRACE_SECONDS: Final = 5.0  # for tasks to be cancelled and children to end
@@ -56,10 +58,15 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(state_folder: str, level: str) -> None:
-    """Send the supervisor's own log to `<state>/logs/supervisor.log` (0600)."""
-    folder = Path(state_folder) / "logs"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = RotatingFileHandler(folder / "supervisor.log", maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+    """Send the supervisor's own log to `<state>/logs/supervisor.log` (0600). Raises Unavailable."""
+    path = Path(state_folder) / "logs" / "supervisor.log"
+    try:
+        handler = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
+    except OSError as error:
+        raise Unavailable(
+            f"the log {path} can't be opened ({os.strerror(error.errno or 0)})",
+            next_step="Check its owner, its permissions and its disk.",
+        ) from None
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.raiseExceptions = False  # a full disk must not end the supervisor or print a traceback
@@ -68,6 +75,7 @@ def log_to(state_folder: str, level: str) -> None:
 def serve(settings: SupervisorSettings, *, lifeline: bool, on_ready: Callable[[Supervisor], None]) -> None:
     """Run until told to stop. Raises Unavailable (could not start) and RestartsExhausted (a bridge kept dying)."""
     os.umask(0o077)
+    Places(Path(settings.runtime_folder), Path(settings.state_folder)).prepare()
     log_to(settings.state_folder, settings.log.level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, lifeline=lifeline, on_ready=on_ready))

@@ -97,7 +97,9 @@ def test_it_starts_a_supervisor_where_none_runs(bookshop: Bookshop, playbook: Pa
 
 def test_a_task_that_does_not_complete_is_exit_code_1(live: Live, bookshop: Bookshop, tmp_path: Path) -> None:
     path = tmp_path / "never.json"
-    path.write_text(json.dumps([navigate("${site}/"), expect(timeout_ms=300, text="no page says this"), done()]))
+    path.write_text(
+        json.dumps([navigate("${site}/"), expect(timeout_ms=300, text="no page says this"), done()])
+    )
     done_ = cli(
         *delegate(live, "--playbook", str(path), "--var", f"site={bookshop.url}", "--json"),
         runtime=live.runtime,
