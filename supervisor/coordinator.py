@@ -7,8 +7,9 @@
        +-- end --> DONE          (a lost bridge skips CLOSING and DELIVERING)
 
 Invariants: exactly one `Finish` effect for each task, whatever comes in whatever order; the first cause stays, but a
-death by SIGSYS overrides all (design 6); a result that customs let through is kept unless a cause came before it; the
-browser of a task is ended on every way out; no worker is assigned after a cause; every state but DONE has a deadline.
+death by SIGSYS overrides all (design 6), and a bridge's end explains a bare crash seen before it; a result that
+customs let through is kept unless a cause came before it; the browser of a task is ended on every way out; no worker is
+assigned after a cause; every state but DONE has a deadline.
 
 Pure: events with monotonic seconds in, effects out. `core.py` executes them.
 """
@@ -136,6 +137,8 @@ class TaskMachine:
         self._due = now + QUEUE  # of the current state
         self._deadline: float | None = None  # of the whole task, from Start to the end of RUNNING
         self._cause: Cause | None = None
+        # The cause is a bare crash. A worker that loses a link ends by itself, perhaps before we hear of the link's other end.
+        self._unexplained = False
         self._own: BrowserDelegateResult | None = None
         self._last: tuple[str, ToolErrorCode | None] = ("", None)  # the newest settled call
         self._assigned = False
@@ -222,7 +225,7 @@ class TaskMachine:
         if event.status == -SIGSYS:
             self._cause, self._own = Cause(BlockerCode.SANDBOX_VIOLATION), None
         elif self._own is None:
-            self._note(Cause(BlockerCode.WORKER_CRASHED))
+            self._crash()
         return self._close(now)
 
     def _closed(self, event: Closed, now: float) -> list[Effect]:
@@ -252,6 +255,8 @@ class TaskMachine:
         return self._abandon(Cause(event.code, messages.MODEL[event.problem] if known else None), now)
 
     def _fault(self, event: Fault, now: float) -> list[Effect]:
+        if event.sentence is None:
+            self._crash()
         return self._abandon(Cause(BlockerCode.WORKER_CRASHED, event.sentence), now)
 
     def _cancel(self, event: Cancel, now: float) -> list[Effect]:
@@ -275,8 +280,13 @@ class TaskMachine:
         """The worker is on its way out or gone. A result that is with us stays; its files can't be had any more."""
         self._without_bridge = True
         if self._own is None:
-            self._note(Cause(BlockerCode.BRIDGE_LOST))
+            self._explain(Cause(BlockerCode.BRIDGE_LOST))
         return [] if self.state is State.ENDING else self._finish(now)
+
+    def _model_lost_late(self, _event: ModelLost, _now: float) -> list[Effect]:
+        if self._own is None and self.plan.planner is not PlannerKind.PLAYBOOK:
+            self._explain(Cause(BlockerCode.MODEL_UNAVAILABLE))
+        return []
 
     def _tick(self, _event: Tick, now: float) -> list[Effect]:
         due = self.due()
@@ -346,6 +356,17 @@ class TaskMachine:
     def _note(self, cause: Cause) -> None:
         if self._cause is None and self._own is None:
             self._cause = cause
+
+    def _crash(self) -> None:
+        """The worker is gone without a result, and nobody has said why so far."""
+        self._unexplained = self._unexplained or (self._cause is None and self._own is None)
+        self._note(Cause(BlockerCode.WORKER_CRASHED))
+
+    def _explain(self, cause: Cause) -> None:
+        """Put what ended the worker in the place of its bare crash."""
+        if self._unexplained:
+            self._cause, self._unexplained = None, False
+        self._note(cause)
 
     def _go(self, state: State, due: float) -> None:
         self.state, self._due = state, due
@@ -449,6 +470,7 @@ TABLE: Final[Mapping[tuple[State, type], Handler]] = MappingProxyType(
             Tick: _M._tick,
             WorkerGone: _M._worker_gone,
             BridgeLost: _M._bridge_lost_late,
+            ModelLost: _M._model_lost_late,
         },
     )
     | _row(
@@ -459,6 +481,7 @@ TABLE: Final[Mapping[tuple[State, type], Handler]] = MappingProxyType(
             Refused: _M._refused,
             Closed: _M._closed,
             BridgeLost: _M._bridge_lost_late,
+            ModelLost: _M._model_lost_late,
         },
     )
     | _row(

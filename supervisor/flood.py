@@ -2,10 +2,13 @@
 
 A worker can make a ZeroMQ reader hold any amount of memory in spite of its high-water mark (facts/ipc.md 1.4); the
 reader is a bridge with a cap. Well before the cap the supervisor ends the worker that has used most processor time
-since the last WINDOW: sending that much costs it a core.
+since the last WINDOW. Small parts cost their sender a core; large ones are cheap (tried: 300 MB/s for a twentieth of
+a core on a busy machine), so from three quarters of the cap on hardly any use is enough: what comes next is the loss
+of the bridge and of every task.
 
-Invariants: no victim while the bridge is below half its cap; no victim that used less than MIN_SHARE of a core; after a
-victim, none for COOLDOWN (the bridge needs time to free what it held).
+Invariants: no victim while the bridge is below half its cap; no victim that used less than MIN_SHARE of a core, from
+three quarters on less than URGENT_SHARE; after a victim, none for COOLDOWN (the bridge needs time to free what it
+held). A flood slower than that ends at the cap, with the bridge.
 
 Pure: samples with monotonic seconds in, an id out. Reads nothing, kills nothing.
 """
@@ -19,6 +22,9 @@ from typing import Final
 SAMPLE: Final = 0.1  # seconds between samples while workers exist
 WINDOW: Final = 1.0  # seconds over which processor time is compared
 MIN_SHARE: Final = 0.2  # of one core; a worker at work waits for its model and its page nearly all the time
+URGENT_SHARE: Final = (
+    0.02  # of one core: two ticks of the kernel's clock in a WINDOW; a waiting worker uses none
+)
 COOLDOWN: Final = 1.0  # seconds
 
 
@@ -42,7 +48,8 @@ class FloodGuard:
         growth = {worker: used - self._first(worker) for worker, used in cpu.items()}
         victim = max(growth, key=lambda worker: (growth[worker], worker), default=None)
         seconds = max(now - self._samples[0][0], SAMPLE)
-        if victim is None or growth[victim] < MIN_SHARE * seconds:
+        share = URGENT_SHARE if memory * 4 >= self._cap * 3 else MIN_SHARE
+        if victim is None or growth[victim] < share * seconds:
             return None
         self._quiet_until = now + COOLDOWN
         return victim

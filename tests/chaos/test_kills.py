@@ -166,10 +166,7 @@ def test_bridge(chaos_runs: int) -> None:
                         product,
                         shop,
                         lambda: product.one("bridge"),
-                        lambda everything, victim: (
-                            frozenset(one for one in everything if one.pid not in (product.pid, model.pid))
-                            | {victim}
-                        ),
+                        lambda everything, _, model=model: without(everything, product.pid, model.pid),  # type: ignore[misc]
                     )
                     assert run.result.blocker_code is BlockerCode.BRIDGE_LOST, chaos.described(run.result)
                     assert run.result.side_effects is SideEffects.POSSIBLE  # nobody is left who knows better
@@ -189,7 +186,7 @@ def test_model_bridge_a_playbook_goes_on(chaos_runs: int) -> None:
                         product,
                         shop,
                         lambda: product.one("model-bridge"),
-                        lambda everything, victim: frozenset({victim}),
+                        lambda _, victim: frozenset({victim}),
                         after=lambda shop=shop: threading.Timer(0.5, shop.release).start(),  # type: ignore[misc]
                     )
                     assert run.result.status is Status.COMPLETED, chaos.described(run.result)
@@ -429,6 +426,10 @@ def _our_objects(product: Product, browser: frozenset[Process]) -> dict[str, set
             held.setdefault(one, set()).add(role)
     assert readable, "none of our processes could be read"
     return held
+
+
+def without(processes: frozenset[Process], *pids: int) -> frozenset[Process]:
+    return frozenset(one for one in processes if one.pid not in pids)
 
 
 def another(product: Product, victim: Process) -> bool:

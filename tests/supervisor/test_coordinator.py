@@ -174,7 +174,7 @@ GONE = (c.WorkerGone(-9), UNTOUCHED)
         (State.RUNNING, (c.Cancel(), c.Finished(RESULT), *GONE), B.CANCELLED),
         (State.RUNNING, (c.BridgeLost(), c.WorkerGone(-9)), B.BRIDGE_LOST),
         (State.RUNNING, (c.Cancel(), c.BridgeLost(), c.WorkerGone(-9)), B.CANCELLED),
-        (State.RUNNING, (c.WorkerGone(1), c.BridgeLost()), B.WORKER_CRASHED),
+        (State.RUNNING, (c.WorkerGone(1), c.BridgeLost()), B.BRIDGE_LOST),
     ],
 )
 def test_ends_without_a_result(state: State, events: tuple[object, ...], code: B) -> None:
@@ -195,6 +195,17 @@ def test_the_first_cause_stays() -> None:
         finish(task, c.Guard(EndReason.NO_PROGRESS), c.Cancel(), c.Fault(), *GONE).blocker_code
         is B.NO_PROGRESS
     )
+
+
+@pytest.mark.parametrize("crash", [(c.Fault(),), (c.WorkerGone(6),), (c.Fault(), c.WorkerGone(6))])
+def test_a_bridges_end_explains_a_crash_that_was_seen_before_it(crash: tuple[object, ...]) -> None:
+    lost = finish(at(State.RUNNING, planner=PlannerKind.LLM), *crash, c.ModelLost(), *GONE)
+    assert lost.blocker_code is B.MODEL_UNAVAILABLE
+    assert lost.summary == messages.BLOCKERS[B.MODEL_UNAVAILABLE].happened + "."
+    assert finish(at(State.RUNNING), *crash, c.ModelLost(), *GONE).blocker_code is B.WORKER_CRASHED
+    assert finish(at(State.RUNNING), *crash, c.BridgeLost(), *GONE).blocker_code is B.BRIDGE_LOST
+    told = finish(at(State.RUNNING), c.Fault(messages.WORKER_FAULT), *crash, c.BridgeLost(), *GONE)
+    assert told.blocker_code is B.WORKER_CRASHED
 
 
 def test_an_end_kills_the_worker_before_anything_is_closed() -> None:

@@ -24,6 +24,13 @@ def test_no_victim_among_workers_that_hardly_run() -> None:
     assert all(guard.sample(i * SAMPLE, CAP, {"a": 0.001 * i}) is None for i in range(20))
 
 
+def test_at_three_quarters_a_little_is_enough() -> None:
+    guard = FloodGuard(CAP)
+    samples = [(i * SAMPLE, {"a": 0.001 * i, "cheap": 0.005 * i}) for i in range(20)]
+    assert all(guard.sample(now, CAP * 3 // 4 - 1, cpu) is None for now, cpu in samples[:10])
+    assert guard.sample(samples[10][0], CAP * 3 // 4, samples[10][1]) == "cheap"
+
+
 def test_no_victim_without_workers() -> None:
     assert FloodGuard(CAP).sample(0.0, CAP, {}) is None
 
