@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 import uvloop
 from browsercell.protocol.frames import SandboxLevel
-from browsercell.protocol.results import BrowserDelegateResult, DelegateRequest
+from browsercell.protocol.results import BrowserDelegateResult, DelegateRequest, Status
 from browsercell.protocol.settings import BridgeSettings
 from browsercell.supervisor.core import Supervisor
 from browsercell.supervisor.delivery import DirectoryGrant
@@ -90,3 +91,57 @@ def descriptors() -> set[str]:
         except OSError:
             continue
     return found
+
+
+Work = Callable[[Supervisor], Awaitable[Any]]
+
+
+def supervise(place: Path, work: Work, *, stand_ins: dict[str, Any] | None = None, **changes: Any) -> None:
+    """Run `work` against a started supervisor; afterwards nothing of it may be left."""
+    made = settings(place, **changes)
+    before = children()
+
+    async def main() -> None:
+        supervisor = Supervisor(made, programs(**(stand_ins or {})))
+        await supervisor.start()
+        try:
+            await work(supervisor)
+        finally:
+            await supervisor.stop(2.0)
+
+    run(main)
+    assert children() == before
+    nothing_left(made)
+
+
+def nothing_left(settings: SupervisorSettings) -> None:
+    runtime = Path(settings.runtime_folder)
+    assert sorted(path.name for path in runtime.iterdir()) == ["b", "lock", "w"]
+    assert list((runtime / "w").iterdir()) == list((runtime / "b").iterdir()) == []
+    here = {target for target in descriptors() if str(runtime) in target or settings.state_folder in target}
+    assert here == set()
+
+
+def pid_of(supervisor: Supervisor, role: str) -> int:
+    return next((row.pid for row in supervisor.processes() if row.role == role), 0)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"
+        await asyncio.sleep(0.01)
+
+
+async def next_task_works(supervisor: Supervisor) -> None:
+    """As soon as the stand-in extension is connected again; the pool may still be filling."""
+    await until(lambda: supervisor.status()["extension"]["connected"] == 1)
+    result = await delegate(supervisor, "finish")
+    assert result.status is Status.COMPLETED, result
