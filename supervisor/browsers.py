@@ -29,6 +29,7 @@ from .watch import Watcher
 log = logging.getLogger(__name__)
 
 _FAMILY_WAIT = 2.0  # seconds for the rest of a killed browser's processes to be gone: 0.05 is usual
+_CLOSE_WAIT = 10.0  # seconds for all of them at the supervisor's end: a big profile on a slow disk takes some
 _FAMILY_STEP = 0.02  # seconds between looks
 
 
@@ -87,10 +88,12 @@ class Browsers:
             self.end(task)
 
     async def close(self) -> None:
-        """End all and wait until nothing is left of them."""
+        """End all and wait until nothing is left of them, _CLOSE_WAIT seconds at most."""
         self.end_all()
-        while self._jobs:
-            await asyncio.wait(tuple(self._jobs), timeout=_FAMILY_WAIT)
+        until = time.monotonic() + _CLOSE_WAIT
+        # Not the jobs alone: that of a killed browser begins when its end is seen.
+        while (self.browsers or self._jobs) and time.monotonic() < until:
+            await asyncio.sleep(_FAMILY_STEP)
 
     # ------------------------------------------------------------------------------------------------
 
