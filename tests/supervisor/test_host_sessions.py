@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-
 from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L
 from browsercell.protocol.errors import PeerViolation
