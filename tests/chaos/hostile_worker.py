@@ -28,6 +28,7 @@ from browsercell.protocol import limits as L
 from browsercell.protocol.codec import encode
 from browsercell.protocol.transport_blocking import BlockingLink
 from browsercell.worker import app, seal
+from browsercell.worker.loop import Side
 
 # ZMTP 3: flags "long, more follow", length, body. Under both links' bounds, so that no part by itself is a fault.
 # libzmq would keep an unfinished message at the sender; native code in a hostile worker has no such manners.
@@ -45,11 +46,11 @@ class Shell(app._Shell):
 
     mode = b"honest"
 
-    def __init__(self, links: dict[app.Side, BlockingLink], drop: Callable[[], seal.SealReport]) -> None:
+    def __init__(self, links: dict[Side, BlockingLink], drop: Callable[[], seal.SealReport]) -> None:
         super().__init__(links, drop)
         self._connections = connections()
 
-    def _take(self, side: app.Side, link: BlockingLink) -> None:
+    def _take(self, side: Side, link: BlockingLink) -> None:
         taken = link.take
 
         def looked_at() -> bytes | None:
@@ -73,7 +74,7 @@ class Shell(app._Shell):
             tell_everything(data)
 
     def _turn(self) -> None:
-        page, model = self._links[app.Side.PAGE], self._links[app.Side.MODEL]
+        page, model = self._links[Side.PAGE], self._links[Side.MODEL]
         match self.mode:
             case b"multipart":
                 flood_parts(self._connections["page"])
@@ -146,7 +147,7 @@ def main() -> None:
             time.sleep(1)
     if arguments[:1] == ["--unsealed"]:
         arguments = arguments[1:]
-        seal.drop_to_allow_list = pretend  # type: ignore[assignment]
+        seal.drop_to_allow_list = pretend
     traceback.format_exception(RuntimeError("used once before the seal"))
     app._Shell = Shell  # type: ignore[misc]
     app.main(arguments)

@@ -25,7 +25,7 @@ def main() -> int:
     programs = Programs(worker=(sys.executable, "-I", "-B", str(WORKER), *sys.argv[1:cut]))
     flags = parse_sets([one for one in sys.argv[cut + 1 :] if "=" in one])
     loaded = config.load(directory=Path("/"), environment=os.environ, flags=flags)
-    service.Supervisor = functools.partial(Supervisor, programs=programs)  # type: ignore[misc, assignment]
+    setattr(service, "Supervisor", functools.partial(Supervisor, programs=programs))  # noqa: B010 - the one thing that differs from the product
     try:
         service.serve(
             config.supervisor_settings(loaded.configuration), lifeline=False, on_ready=lambda _: None

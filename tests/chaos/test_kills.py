@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from browsercell.protocol.errors import BlockerCode
@@ -262,7 +263,7 @@ def test_supervisor(chaos_runs: int) -> None:
                     run.result
                 )
                 assert run.result.side_effects is SideEffects.POSSIBLE
-                chaos.none_left("processes", lambda run=run: chaos.survivors(run.gone))  # type: ignore[misc]
+                chaos.none_left("processes", partial(chaos.survivors, run.gone))
                 timings.add("kill to nothing left", time.monotonic() - run.killed_at)
                 assert not chaos.unix_sockets(product.runtime), "sockets of a dead supervisor are held"
                 product.restart()
@@ -284,7 +285,7 @@ def test_during_an_effect(role: str, chaos_runs: int) -> None:
                     assert run.result.side_effects is not SideEffects.NONE, chaos.described(run.result)
                     assert run.result.status is not Status.COMPLETED
                     if role == "supervisor":
-                        chaos.none_left("processes", lambda run=run: chaos.survivors(run.gone))  # type: ignore[misc]
+                        chaos.none_left("processes", partial(chaos.survivors, run.gone))
                         product.restart()
                     settle(product, run, timings, shop.url)
                     done += 1
@@ -342,14 +343,15 @@ def _during_effect(product: Product, shop: Bookshop, role: str) -> Run:
 
 def test_too_many_kills_end_in_order() -> None:
     """A bridge that dies again and again ends the supervisor: exit code 3, one line, nothing left."""
+    everything: frozenset[Process] = frozenset()
     with Product() as product:
         for _ in range(RESTARTS + 1):
             everything = product.record()
             victim = product.one("bridge")
             kill(victim)
-            chaos.none_left("the bridge", lambda victim=victim: chaos.survivors(frozenset({victim})))  # type: ignore[misc]
+            chaos.none_left("the bridge", partial(chaos.survivors, frozenset({victim})))
             if _ < RESTARTS:
-                chaos.until("another bridge", lambda victim=victim: another(product, victim))  # type: ignore[misc]
+                chaos.until("another bridge", partial(another, product, victim))
                 product.until_idle()
         assert product.ended() == 3
         words = product.last_words()
