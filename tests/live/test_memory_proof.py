@@ -104,9 +104,12 @@ def test_the_search_of_the_supervisor_is_not_blind(open_minded: Live) -> None:
     assert before.total == 0
     found: list[SearchReport] = []
     with Bookshop() as shop, open_minded.client() as client:
-        searcher = threading.Thread(
-            target=lambda: (found.append(search_process(open_minded.pid, index)), shop.release())
-        )
+
+        def search() -> None:
+            found.append(search_process(open_minded.pid, index))
+            shop.release()
+
+        searcher = threading.Thread(target=search)
 
         def watch(progress: HostProgress) -> None:
             if progress.phase is TaskPhase.RUNNING and progress.tool_calls and searcher.ident is None:

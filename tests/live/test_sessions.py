@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browsercell.protocol.client import AsyncClient, Client
@@ -31,7 +32,7 @@ from tests.support.live import (
 NEVER = "this text never comes"
 
 
-def waiting(shop: Bookshop, milliseconds: int = 20_000) -> dict[str, object]:
+def waiting(shop: Bookshop, milliseconds: int = 20_000) -> dict[str, Any]:
     """A task that waits for a text in vain."""
     return {
         "browser": "private",
@@ -78,8 +79,10 @@ def test_two_hosts_delegate_side_by_side(live: Live, bookshop: Bookshop, tmp_pat
 
     async def both() -> list[BrowserDelegateResult]:
         one, two = asyncio.Event(), asyncio.Event()
-        return await asyncio.gather(
-            reserve(tmp_path / "one", books[0], two, one), reserve(tmp_path / "two", books[1], one, two)
+        return list(
+            await asyncio.gather(
+                reserve(tmp_path / "one", books[0], two, one), reserve(tmp_path / "two", books[1], one, two)
+            )
         )
 
     results = asyncio.run(both())
