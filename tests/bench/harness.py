@@ -7,6 +7,7 @@ prints one module's table and exits 1 when a goal is missed or the floor can't b
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import statistics
@@ -35,6 +36,16 @@ class Ratio:
         if self.goal is None:
             return True
         return self.value <= self.goal if self.op == "<=" else self.value >= self.goal
+
+
+def missing(name: str, goal: float, op: Literal["<=", ">="], why: str) -> Ratio:
+    """A ratio that could not be taken: a missing baseline is no pass."""
+    return Ratio(name, math.inf if op == "<=" else -math.inf, goal, op, why)
+
+
+def load() -> str:
+    """The machine's load, to be printed beside figures: absolute times mean little without it."""
+    return f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores"
 
 
 class FloorUnavailable(RuntimeError):

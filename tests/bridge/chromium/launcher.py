@@ -63,14 +63,19 @@ class Spawned:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def spawn(extension: Path, *flags: str) -> Spawned:
-    """Start Chromium with a copy of `extension` and a fresh profile."""
+def spawn(extension: Path, *flags: str, same_uid: bool = False) -> Spawned:
+    """Start Chromium with a copy of `extension` and a fresh profile.
+
+    `same_uid`: keep our uid, as the user's own browser has it; root's then runs without Chromium's sandbox.
+    """
     folder = Path(tempfile.mkdtemp(prefix="bcc-"))
     for name in ("profile", "home"):
         (folder / name).mkdir(mode=0o700)
     shutil.copytree(extension, folder / "extension")
     command: list[str] = []
-    if os.getuid() == 0:
+    if os.getuid() == 0 and same_uid:
+        flags = (*flags, "--no-sandbox")
+    elif os.getuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, UID, UID)
         command = [

@@ -1,0 +1,179 @@
+"""A click and an observation through worker, bridge and extension, against the same done by the debugger's protocol directly.
+
+One browser, one tab for both ways, rounds interleaved. The click: a checkbox of a small page; the page counts what reaches it
+and every click must arrive, by both ways, trusted. Directly it is the usual three commands: the element's box, pressed, released.
+The observation: a page of 5,000 elements; directly it is the same page runtime, evaluated in an isolated world of its own,
+the whole answer returned. `browser_ground.py` says how either way goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import uvloop
+from browsercell.protocol import limits as L
+
+from tests.bench.browser_ground import DIST, Direct, Ground, ground, served
+from tests.bench.harness import Ratio, load, main, median_ratio
+from tests.bridge.harness import WorkerPeer
+from tests.support.live import private_place
+
+GOAL_CLICK = 2.0
+GOAL_OBSERVE = 1.5
+TASKS = 4  # each may make 40 calls
+WARM_UP = 4  # calls at the start of a tab: attaching, injecting, compiling
+OBSERVATIONS = 17  # a task; between two of them something is clicked, or the task would be ended for standing still
+ELEMENTS = 5_000
+BOX = "(() => { const r = document.getElementById('box').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+
+_COUNT = """<label><input type="checkbox" id="box"> Count</label>
+<script>window.seen = 0; document.getElementById("box").addEventListener("click", (e) => { if (e.isTrusted) window.seen++; });</script>"""
+SMALL = f"<!doctype html><title>Clicks</title><h1>Clicks</h1>{_COUNT}"
+
+
+def large() -> str:
+    """A shop's list: 625 records of eight elements, of which three can be acted on."""
+    record = (
+        '<li><article><h3><a href="/b/{n}">Book number {n}</a></h3><p>By <span>Author {n}</span></p>'
+        '<p>{n} crowns</p><button type="button">Add {n}</button></article></li>'
+    )
+    records = "".join(record.format(n=n) for n in range(ELEMENTS // 8))
+    return f"<!doctype html><title>Large</title><main><h1>Large</h1>{_COUNT}<ul>{records}</ul></main>"
+
+
+def run() -> list[Ratio]:
+    """All ratios of this module; about half a minute."""
+    with (
+        private_place() as place,
+        served({"/small": SMALL.encode(), "/large": large().encode()}) as site,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        return runner.run(_measure(place, site))
+
+
+async def _measure(place: Path, site: str) -> list[Ratio]:
+    with ground(place, site) as stage:
+        await stage.start()
+        clicks = Clicks()
+        observations = Observations()
+        for _ in range(TASKS):
+            await _clicking(stage, clicks)
+            await _observing(stage, observations)
+    return [*clicks.ratios(), *observations.ratios()]
+
+
+class Clicks:
+    """Milliseconds, round by round."""
+
+    def __init__(self) -> None:
+        self.ours: list[float] = []
+        self.direct: list[float] = []
+
+    def ratios(self) -> list[Ratio]:
+        ours, direct = statistics.median(self.ours), statistics.median(self.direct)
+        return [
+            Ratio("browser: click through the product / direct", median_ratio(self.ours, self.direct), GOAL_CLICK, "<=",
+                  f"{ours:.2f} ms / {direct:.2f} ms, p50 of {len(self.ours)}; {load()}"),
+        ]  # fmt: skip
+
+
+class Observations(Clicks):
+    def ratios(self) -> list[Ratio]:
+        ours, direct = statistics.median(self.ours), statistics.median(self.direct)
+        return [
+            Ratio("browser: observe 5,000 elements / direct", median_ratio(self.ours, self.direct), GOAL_OBSERVE, "<=",
+                  f"{ours:.1f} ms / {direct:.1f} ms, p50 of {len(self.ours)}; {load()}"),
+        ]  # fmt: skip
+
+
+async def _clicking(stage: Ground, figures: Clicks) -> None:
+    task, worker, peer, session = await stage.working("/small")
+    direct = stage.direct
+    rounds = L.MAX_TOOL_CALLS - 1
+    for number in range(rounds):
+        ours = await _click(peer)
+        theirs = _direct_click(direct, session)
+        if number >= WARM_UP:
+            figures.ours.append(ours)
+            figures.direct.append(theirs)
+    seen = direct.evaluate(session, "window.seen")
+    assert seen == 2 * rounds, f"{seen} of {2 * rounds} clicks reached the page"
+    await stage.ended(task, worker)
+
+
+async def _click(peer: WorkerPeer) -> float:
+    began = time.perf_counter()
+    result = await peer.call("browser_page_click", name="Count", role="checkbox")
+    taken = time.perf_counter() - began
+    assert result.ok, result.content
+    return taken * 1000
+
+
+def _direct_click(direct: Direct, session: str) -> float:
+    began = time.perf_counter()
+    x, y = direct.evaluate(session, BOX)
+    at = {"x": x, "y": y, "button": "left", "clickCount": 1}
+    direct.call("Input.dispatchMouseEvent", session, type="mousePressed", buttons=1, **at)
+    direct.call("Input.dispatchMouseEvent", session, type="mouseReleased", buttons=0, **at)
+    return (time.perf_counter() - began) * 1000
+
+
+async def _observing(stage: Ground, figures: Observations) -> None:
+    task, worker, peer, session = await stage.working("/large")
+    direct = stage.direct
+    elements = direct.evaluate(session, "document.querySelectorAll('*').length")
+    assert elements >= ELEMENTS, elements
+    world = _world(direct, session)
+    for number in range(OBSERVATIONS):
+        began = time.perf_counter()
+        result = await peer.call("browser_page_observe")
+        ours = (time.perf_counter() - began) * 1000
+        assert result.ok, result.content
+        theirs, text = _direct_observe(direct, session, world)
+        if number >= WARM_UP:
+            figures.ours.append(ours)
+            figures.direct.append(theirs)
+        assert _same(result.content, text)
+        await _click(peer)
+    await stage.ended(task, worker)
+
+
+def _world(direct: Direct, session: str) -> int:
+    """An isolated world with the page runtime in it, its messages passed by hand: its number."""
+    frame = direct.call("Page.getFrameTree", session)["frameTree"]["frame"]["id"]
+    world: int = direct.call("Page.createIsolatedWorld", session, frameId=frame)["executionContextId"]
+    runtime = (DIST / "page.js").read_text()
+    stand_in = """
+        globalThis.chrome = { runtime: { id: "bench", onConnect: { addListener(listener) { globalThis.connect = listener; } } } };
+    """
+    port = """
+        connect({ name: "browsercell", sender: { id: "bench" }, postMessage([, text]) { answered(text); },
+                  onMessage: { addListener(listener) { globalThis.ask = listener; } } });
+    """
+    direct.evaluate(session, stand_in + runtime + ";" + port + "; true", contextId=world)
+    return world
+
+
+def _direct_observe(direct: Direct, session: str, world: int) -> tuple[float, str]:
+    args = {"mode": "summary", "maxElements": L.MAX_ELEMENTS, "maxChars": 12_000, "header": True}
+    call = json.dumps({"call": 1, "op": "observe", "args": args, "frame": 0, "first": 1, "id": 1})
+    expression = f"new Promise((done) => {{ globalThis.answered = done; ask({call}); }})"
+    began = time.perf_counter()
+    answer = json.loads(direct.evaluate(session, expression, contextId=world))
+    taken = (time.perf_counter() - began) * 1000
+    assert "ok" in answer, answer
+    return taken, answer["ok"]["text"]
+
+
+def _same(ours: str, direct: str) -> bool:
+    """Whether both ways told of the same records; numbers of refs and cursors are each world's own."""
+    return ours.count("Book number") == direct.count("Book number") > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(run))
