@@ -85,7 +85,7 @@ def test_reading_alone_is_no_side_effect(host: Client, bookshop: Bookshop) -> No
         playbook=[observe(), observe("document"), tool("page_extract", kind="links"), done()],
     )
     assert result.status is Status.COMPLETED, said(result)
-    assert bookshop.counts.orders == bookshop.counts.basket_additions == 0
+    assert result.side_effects is SideEffects.NONE
 
 
 def test_sign_in_with_a_password_that_the_page_has_filled(host: Client, bookshop: Bookshop) -> None:
