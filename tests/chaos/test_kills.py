@@ -6,6 +6,8 @@ nothing is left of what was killed; descriptors of what lives are back at their 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import threading
 import time
@@ -110,15 +112,21 @@ def settle(product: Product, run: Run, timings: Timings, site: str) -> None:
     chaos.assert_next_task_works(product, site)
     timings.add("kill to the end of the next task", time.monotonic() - run.killed_at)
     product.assert_only_the_living(run.gone)
-    timings.count("supervisor", len(chaos.descriptors(product.pid)))
-    timings.count("bridge", len(chaos.descriptors(product.one("bridge").pid)))
-    timings.count("model bridge", len(chaos.descriptors(product.one("model-bridge").pid)))
+    for what, pid in (
+        ("supervisor", product.pid),
+        ("bridge", product.one("bridge").pid),
+        ("model bridge", product.one("model-bridge").pid),
+    ):
+        # An ordinary user can't look into undumpable processes, not even its own; as root all are counted.
+        with contextlib.suppress(PermissionError):
+            timings.count(what, len(chaos.descriptors(pid)))
 
 
 def assert_no_slope(timings: Timings, runs: int) -> None:
     timings.report()
+    assert timings.counted or os.getuid() != 0
     if runs > FEW:
-        for what in ("supervisor", "bridge", "model bridge"):
+        for what in timings.counted:
             assert timings.slope(what) < MAX_SLOPE, f"the {what} keeps descriptors"
 
 
@@ -377,7 +385,9 @@ def test_chromium_holds_nothing_of_ours(shop: Bookshop) -> None:
                 shared = what in ours
                 if one == browser and number in (3, 4):
                     assert what.startswith("pipe:["), what
-                    assert ours.get(what) == {"bridge"}, f"the debugging pipe is held by {ours.get(what)}"
+                    assert what in ours or os.getuid() != 0, "nobody holds the other end"
+                    holders = ours.get(what, {"bridge"})
+                    assert holders == {"bridge"}, f"the debugging pipe is held by {holders}"
                 else:
                     assert not shared, f"{one.name} ({one.pid}) holds {what} of the {ours[what]} as {number}"
                 if what.startswith(f"{product.place}/"):
@@ -389,7 +399,7 @@ def test_chromium_holds_nothing_of_ours(shop: Bookshop) -> None:
         kinds = {what.split(":")[0].split("/")[0] or "file" for what in seen}
         print(f"\nChromium: {len(tree)} processes, {len(seen)} descriptors of {len(kinds)} kinds")
 
-    with Product() as product:
+    with Product({"debug.inspection": "true"}) as product:
         looked: list[bool] = []
 
         def on_progress(progress: HostProgress) -> None:

@@ -517,6 +517,11 @@ class Timings:
     def count(self, what: str, number: int) -> None:
         self._counts.setdefault(what, []).append(number)
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What was counted at all."""
+        return tuple(self._counts)
+
     def slope(self, what: str) -> float:
         """Per run, by least squares."""
         numbers = self._counts[what]
