@@ -81,6 +81,15 @@ def private_places() -> Iterator[Path]:
     shutil.rmtree(place, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """Undo what a product shell sets for its process (077): a test process runs many of them."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def bookshop() -> Iterator[Bookshop]:
     """A fresh demo bookshop on loopback; its counters are the server's truth about side effects."""

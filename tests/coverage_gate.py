@@ -26,7 +26,17 @@ SHELLS_TOGETHER: Final = 90.0
 # What one shell reaches at least, so that a big tested module can't carry a small untested one.
 ONE_SHELL: Final = 50.0
 # Shells that run only inside processes of their own. Value: the path of the suite that does.
-ELSEWHERE: Final[dict[str, str]] = {}
+ELSEWHERE: Final[dict[str, str]] = {
+    "supervisor/__main__.py": "tests/live/test_cli.py",
+    "supervisor/cli/demo.py": "tests/live/test_memory_proof.py",
+    "supervisor/cli/run.py": "tests/live/test_cli.py",
+    "supervisor/service.py": "tests/live/test_cli_faults.py",
+    # What seals a process can't be run in the one that measures: it would be sealed.
+    "worker/seal/__init__.py": "tests/worker/seal/test_seal_life.py",
+    "worker/seal/privileges.py": "tests/worker/seal/test_seal_escape.py",
+    "worker/seal/rlimits.py": "tests/worker/seal/test_seal_escape.py",
+    "worker/seal/warm.py": "tests/worker/seal/test_seal_life.py",
+}
 
 
 def percent(summary: dict[str, Any]) -> float:

@@ -18,7 +18,7 @@ import uvloop
 from browsercell.protocol.transport import ClientLink, LinkEvent, LinkEventKind, Links, Peer, ServerLink
 
 LOOPS = ("asyncio", "uvloop")
-WAIT_S = 10.0  # far above any honest wait here; a test that needs it has failed
+WAIT_S = 30.0  # far above any honest wait here; a test that needs it has failed
 
 
 _made: list[Links] = []

@@ -112,7 +112,7 @@ def test_no_arguments_raise(arguments: object) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "reason"),
     [
-        ("browser_page_observe", '{"mode":"everything"}', "Invalid enum value"),
+        ("browser_page_observe", '{"mode":"everything"}', "Not one of the allowed values"),
         ("browser_page_observe", '{"depth":3}', "unknown field `depth`"),
         ("browser_page_observe", "{oops", "not a JSON object"),
         ("browser_page_click", "{}", "give exactly one of ref, name, target"),

@@ -244,7 +244,7 @@ def test_a_result_for_a_person() -> None:
 
 def test_live_progress_on_a_terminal() -> None:
     text = io.StringIO()
-    console = Console(file=text, force_terminal=True, width=100)
+    console = Console(file=text, force_terminal=True, width=100, _environ={"TERM": "xterm"})
     with delegate.live(console, "a [goal]") as on_progress:
         on_progress(f.HostProgress(1, f.TaskPhase.QUEUED, 0, 0, 40))
         on_progress(f.HostProgress(1, f.TaskPhase.RUNNING, 3, 2, 40, "browser_page_click", False, 5))
