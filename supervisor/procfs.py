@@ -8,32 +8,37 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+
+import psutil
 
 from ..protocol.seal_check import ThreadSeal, parse_thread_status
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_SESSION, _UTIME, _STIME = 3, 11, 12  # fields of `stat` counted after the command's closing bracket
+_STATE, _SESSION = (
+    0,
+    3,
+)  # fields of `stat` counted after the command's closing bracket; psutil knows no sessions
 
 
 def resident(pid: int) -> int:
     """Bytes of resident memory."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
         return 0
 
 
 def cpu_seconds(pid: int) -> float:
     """Processor time used so far, user and kernel."""
-    fields = _stat(pid)
-    return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS if fields else 0.0
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def session_members(leader: int) -> list[int]:
     """Pids of every living process in the session of `leader`, itself included."""
-    return [pid for pid in _pids() if _in_session(pid, leader)]
+    return [pid for pid in psutil.pids() if _in_session(pid, leader)]
 
 
 def family(leader: int, marker: bytes) -> list[int]:
@@ -41,7 +46,7 @@ def family(leader: int, marker: bytes) -> list[int]:
 
     Chromium's crash handlers leave the session, but their command line names the profile's folder.
     """
-    return [pid for pid in _pids() if in_family(pid, leader, marker)]
+    return [pid for pid in psutil.pids() if in_family(pid, leader, marker)]
 
 
 def in_family(pid: int, leader: int, marker: bytes) -> bool:
@@ -64,13 +69,9 @@ def own_seal() -> ThreadSeal:
     return parse_thread_status(Path("/proc/self/status").read_text("utf-8", "replace"))
 
 
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
 def _in_session(pid: int, leader: int) -> bool:
     fields = _stat(pid)
-    return bool(fields) and int(fields[_SESSION]) == leader and fields[0] != b"Z"
+    return bool(fields) and int(fields[_SESSION]) == leader and fields[_STATE] != b"Z"
 
 
 def _command_line(pid: int) -> bytes:
@@ -87,4 +88,4 @@ def _stat(pid: int) -> list[bytes]:
     except OSError:
         return []
     fields = data[data.rfind(b")") + 1 :].split()  # the command may hold spaces and brackets
-    return fields if len(fields) > _STIME else []
+    return fields if len(fields) > _SESSION else []

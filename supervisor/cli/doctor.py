@@ -245,10 +245,23 @@ def _port(settings: SupervisorSettings) -> Check:
             probe.bind((settings.bridge.host, port))
         except OSError as error:
             return Check(
-                "port", Verdict.WARN, f"{port} can't be used ({error.strerror}): your own Chrome can't connect",
+                "port", Verdict.WARN, f"{port} can't be used ({_port_owner(port) or error.strerror}): your own Chrome can't connect",
                 "End the program that has it, or set bridge.port",
             )  # fmt: skip
     return Check("port", Verdict.OK, f"{port} is free")
+
+
+def _port_owner(port: int) -> str:
+    """Who listens there, as far as this user may know; else nothing."""
+    import psutil
+
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return f"{psutil.Process(connection.pid).name()}, pid {connection.pid}, has it"
+    except psutil.Error:  # gone meanwhile, or not ours to know
+        return ""
+    return ""
 
 
 def _network(settings: SupervisorSettings) -> Check:

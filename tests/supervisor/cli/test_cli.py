@@ -333,10 +333,9 @@ class TestDoctor:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            assert (
-                doctor._port(self.with_(settings, place, bridge__port=str(port))).verdict
-                is doctor.Verdict.WARN
-            )
+            check = doctor._port(self.with_(settings, place, bridge__port=str(port)))
+            assert check.verdict is doctor.Verdict.WARN
+            assert f"pid {os.getpid()}, has it" in check.detail
         assert "is free" in doctor._port(self.with_(settings, place, bridge__port=str(port))).detail
 
     def test_model(self, settings: SupervisorSettings, place: Path) -> None:
