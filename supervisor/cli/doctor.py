@@ -257,7 +257,10 @@ def _port_owner(port: int) -> str:
 
     try:
         for connection in psutil.net_connections(kind="tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            listens = (
+                connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+            )
+            if listens and connection.pid:
                 return f"{psutil.Process(connection.pid).name()}, pid {connection.pid}, has it"
     except psutil.Error:  # gone meanwhile, or not ours to know
         return ""
