@@ -319,6 +319,7 @@ class Desk:
             ok=outcome.ok,
             code=outcome.code.value if outcome.code is not None else None,
             chars=outcome.chars,
+            settle_us=session.answer.settle_us if session.answer is not None else 0,
         )
         self._apply(session, session.task.settle(outcome))
 

@@ -880,6 +880,7 @@ class PageReply(ExtPart, frozen=True):
     input: InputKind | None = None
     changes: Changes | None = None
     cursor: str = ""
+    settle_us: Count = 0  # of an action: how long its consequences were waited for, microseconds
 
 
 class PageError(ExtPart, frozen=True):

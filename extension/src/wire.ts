@@ -83,6 +83,7 @@ export interface PageReply {
   readonly input?: InputKind;
   readonly changes?: Changes;
   readonly cursor?: string;
+  readonly settleUs?: number;
 }
 
 export interface Rows {

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from browsercell.protocol.frames import TaskPhase
@@ -151,15 +152,15 @@ class _Ray:
         self.version: str = first["version"]
         self.warm: list[float] = first["warm"]
 
-    def answer(self) -> dict[str, float]:
+    def answer(self) -> dict[str, Any]:
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return self._line()
 
-    def _line(self) -> dict[str, float]:
+    def _line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        decoded: dict[str, float] = json.loads(self._process.stdout.readline())
+        decoded: dict[str, Any] = json.loads(self._process.stdout.readline())
         return decoded
 
 

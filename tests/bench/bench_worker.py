@@ -1,4 +1,4 @@
-"""Runs a real worker that measures itself just before the allow-list; started by `test_worker.py`.
+"""Runs a real worker that measures itself just before the allow-list; started by `bench_sealed.py`.
 
 Everything is as in the product up to that moment: the same imports, warmed up, fences, both links greeted. The figures
 go to stderr, a pipe here, as one line of JSON.

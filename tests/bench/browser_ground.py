@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -63,6 +64,7 @@ F = TypeVar("F", bound=Frame)
 WAIT_S = 40.0  # for anything; an overloaded machine starts a Chromium in many seconds
 MAX_ANSWER = 8 * 1024 * 1024  # bytes of one answer of the browser's
 _CHUNK = 1 << 16
+_LOG = "bridge.log"
 
 
 class Direct:
@@ -103,6 +105,9 @@ class Direct:
         seen = 0
         while (end := self._buffer.find(b"\0", seen)) < 0:
             seen = len(self._buffer)
+            ready, _, _ = select.select([self._spawned.replies_fd], [], [], WAIT_S)
+            if not ready:
+                raise TimeoutError("the browser does not answer")
             chunk = os.read(self._spawned.replies_fd, _CHUNK)
             if not chunk or seen > MAX_ANSWER:
                 raise RuntimeError("the browser is gone")
@@ -224,6 +229,15 @@ class Ground:
         self.send(CloseTask(task))
         await self.expect(TaskClosed)
 
+    def settling(self, task: str) -> list[float]:
+        """Of each call of `task`, in order: the milliseconds it waited for consequences, by the bridge's log."""
+        lines = [json.loads(line) for line in (self._place / _LOG).read_text().splitlines()]
+        return [
+            line["settle_us"] / 1000
+            for line in lines
+            if line.get("event") == "call-settled" and line["task"] == task
+        ]
+
     def close(self) -> None:
         self._links.close()
         self._control.close()
@@ -263,9 +277,8 @@ def ground(place: Path, site: str) -> Iterator[Ground]:
     pair = ControlPair.make()
     command = [sys.executable, "-I", "-B", "-m", "browsercell.bridge", "--control-fd", str(pair.child_fd)]
     with contextlib.ExitStack() as stack:
-        bridge = stack.enter_context(
-            subprocess.Popen(command, pass_fds=(pair.child_fd,), stderr=subprocess.DEVNULL)
-        )
+        log = stack.enter_context((place / _LOG).open("wb"))
+        bridge = stack.enter_context(subprocess.Popen(command, pass_fds=(pair.child_fd,), stderr=log))
         stack.callback(bridge.kill)
         os.close(pair.child_fd)
         spawned = launcher.spawn(DIST, same_uid=True)  # the user's: others' are refused by the bridge

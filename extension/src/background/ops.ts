@@ -371,6 +371,8 @@ export class Ops {
   /** Waits for what the action set going, within bounds, and says what changed. */
   async #settle(tab: number, frame: number, before: Before, context: Context): Promise<Done> {
     const { watch } = before;
+    const began = performance.now();
+    const spent = (): number => Math.round((performance.now() - began) * 1_000);
     let settled: Answer<Settled> | null = null;
     try {
       settled = await this.pages.call<Settled>(tab, frame, "settle", {}, context, false);
@@ -407,12 +409,12 @@ export class Ops {
       ...dialogChange(this.dbg.takeDialog(before.dialogs)),
     };
     const guard = settled?.ok.guard ?? "none";
-    if (watch.closed) return { changes, guard, moved: true, failed, url: "", title: "", version: "" };
+    if (watch.closed) return { changes, guard, moved: true, failed, url: "", title: "", version: "", settleUs: spent() };
     if (!moved && settled !== null && frame === 0) {
-      return { changes, guard, moved, failed, url: settled.url, title: settled.title, version: settled.ok.version };
+      return { changes, guard, moved, failed, url: settled.url, title: settled.title, version: settled.ok.version, settleUs: spent() };
     }
     const place = failed === "" ? await this.tabs.arrived(tab, context, "completed") : await this.#placeByTab(tab);
-    return { changes, guard, moved, failed, url: place.url ?? "", title: place.title ?? "", version: place.version ?? "" };
+    return { changes, guard, moved, failed, url: place.url ?? "", title: place.title ?? "", version: place.version ?? "", settleUs: spent() };
   }
 
   async #placeByTab(tab: number): Promise<PageReply> {
@@ -505,6 +507,7 @@ interface Done {
   readonly url: string;
   readonly title: string;
   readonly version: string;
+  readonly settleUs: number;
 }
 
 /** The first that succeeds; if none does, what the first one failed with. */
@@ -528,5 +531,5 @@ function pick<T extends object, K extends keyof T>(args: T, ...names: K[]): Pick
 /** The bridge puts the changes into words; only what it can't know is said here. */
 function reply(said: string, done: Done, input: InputKind): PageReply {
   const text = done.failed === "" ? said : `${said}; the page it leads to did not load`;
-  return { text, url: done.url, title: done.title, version: done.version, input, changes: done.changes };
+  return { text, url: done.url, title: done.title, version: done.version, input, changes: done.changes, settleUs: done.settleUs };
 }

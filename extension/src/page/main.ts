@@ -73,9 +73,11 @@ const OPS = {
 
   /** Clicks by script, or aims for a trusted click and arms the guard. */
   click(args: ClickArgs) {
-    const el = required(args);
+    const { el, said } = onePass(() => {
+      const found = required(args);
+      return { el: found, said: called(found) };
+    });
     const at = aim(el);
-    const said = called(el);
     markBefore(el);
     if (args.trusted) armGuard(el);
     else syntheticClick(at);
