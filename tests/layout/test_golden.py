@@ -6,9 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.support import golden
-from tests.support.samples import sample
-
 from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import Decoder, JsonDecoder, encode, encode_json
@@ -21,6 +18,9 @@ from browsercell.protocol.tools import (
     structured_output_schema,
     worker_schema,
 )
+
+from tests.support import golden
+from tests.support.samples import sample
 
 BASES = (f.Frame, f.ExtFrame)
 FRAMES: list[type[Any]] = [
