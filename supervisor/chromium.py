@@ -51,7 +51,9 @@ _FLAGS: Final = (
     "--disable-renderer-backgrounding",
     "--disable-backgrounding-occluded-windows",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # design 10: no direct WebRTC
-    "--disable-features=Prerender2,MediaRouter,Translate",  # nothing loads a page that no task asked for
+    # Nothing loads a page that no task asked for; and after a click a page's own tasks are not kept back until it has
+    # drawn, which made every answer to a click 12 ms later (19 against 7).
+    "--disable-features=Prerender2,MediaRouter,Translate,DeferRendererTasksAfterInput",
     "--window-size=1280,900",  # what most sites are made for
 )
 _PIPE_FLAGS: Final = ("--remote-debugging-pipe", "--test-type", "--silent-debugger-extension-api")

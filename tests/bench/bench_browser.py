@@ -35,8 +35,9 @@ OBSERVATIONS = (
 )
 ELEMENTS = 5_000
 BOX = "(() => { const r = document.getElementById('box').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-# A click makes the page draw, which keeps it busy for some milliseconds; each way begins on a page at rest.
-DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
+# Seconds before each click of either way: what the last one set going is over, and every process on the way sleeps, as it does
+# while a model thinks. Without it one way would find awake what the other has just used.
+REST = 0.05
 
 # Looks the same checked or not: drawing is no part of dispatching, and on few cores it would hold up whatever comes next.
 _COUNT = """<style>#box { appearance: none; width: 20px; height: 20px; background: gray; outline: none }</style>
@@ -116,22 +117,21 @@ async def _clicking(stage: Ground, figures: Clicks) -> None:
     ref = await _ref(peer)
     rounds = L.MAX_TOOL_CALLS - 1
     for number in range(rounds):
-        if number:  # before the first click nothing makes a tab in the background draw
-            direct.evaluate(session, DRAWN)
+        await asyncio.sleep(REST)
         ours = await _click(peer, ref)
-        direct.evaluate(session, DRAWN)
+        await asyncio.sleep(REST)
         theirs = _direct_click(direct, session)
         if number >= WARM_UP:
             figures.whole.append(ours)
             figures.direct.append(theirs)
+    seen = direct.evaluate(session, "window.seen")
+    assert seen == 2 * rounds, f"{seen} of {2 * rounds} clicks reached the page"
+    await stage.ended(task, worker)
     settling = stage.settling(task)
     settling = settling[1:]  # the first call was an observation
     assert len(settling) == rounds, len(settling)
     assert all(settling), "the extension did not tell how long it waited; is it built from these sources?"
     figures.settling += settling[WARM_UP:]
-    seen = direct.evaluate(session, "window.seen")
-    assert seen == 2 * rounds, f"{seen} of {2 * rounds} clicks reached the page"
-    await stage.ended(task, worker)
 
 
 async def _ref(peer: WorkerPeer) -> str:

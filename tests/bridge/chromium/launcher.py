@@ -25,7 +25,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--disable-features=Prerender2,MediaRouter,Translate",
+    "--disable-features=Prerender2,MediaRouter,Translate,DeferRendererTasksAfterInput",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     # A task's tabs are in the background, where timers are slowed to one a second: a click would take that long.
     "--disable-background-timer-throttling",
