@@ -1,6 +1,6 @@
 """Shared ground of all suites: markers by folder, a private place for state, the bookshop.
 
-Invariants: no test sees the user's configuration, model key or proxy; everything under `live/`, `chaos/` and `bench/`
+Invariants: no test sees the user's configuration, model key or proxy; everything under `live/` and `chaos/`
 carries the marker of that name, so that a suite can't be run by accident with another one's limits.
 
 It starts no process and imports no product module before a fixture is asked for, so that coverage sees every import.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from browsercell.supervisor.demo.server import Bookshop
 
 _TESTS = Path(__file__).parent
-_MARKED_FOLDERS = ("live", "chaos", "bench")
+_MARKED_FOLDERS = ("live", "chaos")
 # Kills of each kind in one run: 5 find a broken path within minutes; `make chaos` asks for 50.
 _CHAOS_RUNS = 5
 # A task drives a browser in its test: seconds here, but the machine may have one slow core. Quick tests keep the
