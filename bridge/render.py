@@ -1,8 +1,9 @@
 """Rows and text into the bytes of an artifact, and into the short preview a worker gets.
 
 CSV by RFC 4180 (CRLF, quotes where needed), JSON as an array of objects, Markdown as a pipe table; UTF-8, no byte
-order mark. Values are kept as the page shows them: nothing is guessed to be a number, and a CSV cell that begins with
-`=` stays as it is, because changing data silently is worse than a spreadsheet's own warning.
+order mark. Values are kept as the page shows them, with one exception: a page must not get a formula into a
+spreadsheet, so a CSV cell that one would run (it begins with `=`, `+`, `-`, `@`, tab or carriage return, and is no plain
+number) gets a single quote in front. JSON and Markdown hold the cell unchanged.
 
 Invariants: every row has as many cells as there are columns (short rows are filled, long ones get columns of their
 own); column names in JSON are unique; a preview is at most `max_chars` characters and ends at a whole line.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -28,6 +30,17 @@ MEDIA_TYPES: Final = {
     ArtifactFormat.MARKDOWN: "text/markdown",
 }
 PNG: Final = "image/png"
+_FORMULA: Final = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # what spreadsheets take for the beginning of one (OWASP, CSV injection)
+_NUMBER: Final = re.compile(
+    r"[+-](?:[0-9]+(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?"
+)  # -5, +1,234.50, -.5e3, -3%
 PREVIEW_CHARS: Final = 2_000  # what a worker sees of an artifact: enough to check columns and order
 
 
@@ -98,8 +111,12 @@ def _json(value: object) -> bytes:
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\r\n").writerows(lines)
+    csv.writer(out, lineterminator="\r\n").writerows([_harmless(cell) for cell in line] for line in lines)
     return out.getvalue().encode("utf-8", "replace")
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA) and _NUMBER.fullmatch(cell) is None else cell
 
 
 def _markdown_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 
+import pytest
 from browsercell.bridge.render import preview_rows, preview_text, render_rows, render_text, unique_columns
 from browsercell.protocol.frames import Rows
 from browsercell.protocol.tools import ArtifactFormat
@@ -23,15 +24,44 @@ def test_columns_get_names_of_their_own() -> None:
     assert unique_columns(Rows(("a", "a_2", "a"), (), 0)) == ("a", "a_2", "a_3")
 
 
-def test_csv_reads_back_as_it_was() -> None:
+def test_csv_reads_back_as_it_was_but_for_formulas() -> None:
     data = render_rows(ROWS, ArtifactFormat.CSV)
     assert data.startswith(b"Title,column_2,Title_2,column_4\r\n")
     back = list(csv.reader(io.StringIO(data.decode(), newline="")))
     assert back[1:] == [
         ['Ulysses, a "novel"', "12\n13", "x|y", ""],
-        ["=1+1", "", "", ""],
+        ["'=1+1", "", "", ""],
         ["a", "b", "c", "d"],
     ]
+
+
+@pytest.mark.parametrize(
+    "cell", ["=1+1", "+cmd|' /C calc'!A0", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "+49 30 1234"]
+)
+def test_csv_holds_no_formula_of_a_page(cell: str) -> None:
+    for data in (
+        render_rows(Rows(("n", cell), (("a", cell),), 1), ArtifactFormat.CSV),
+        render_text("first", ArtifactFormat.CSV)
+        + render_rows(Rows((), ((cell, cell),), 1), ArtifactFormat.CSV),
+    ):
+        cells = [each for line in csv.reader(io.StringIO(data.decode(), newline="")) for each in line]
+        assert not [each for each in cells if each[:1] in tuple("=+-@\t\r")]
+        assert "'" + cell in cells
+
+
+@pytest.mark.parametrize("cell", ["-5", "+1,234.50", "-.5", "-1.5e-3", "-3%", "5", "a=b", "", "'x"])
+def test_csv_leaves_numbers_and_text_alone(cell: str) -> None:
+    data = render_rows(Rows(("n",), ((cell,),), 1), ArtifactFormat.CSV)
+    assert [*csv.reader(io.StringIO(data.decode(), newline=""))][1:] == [[cell]]
+
+
+def test_only_csv_escapes_formulas() -> None:
+    rows = Rows(("n",), (("=1+1",),), 1)
+    assert json.loads(render_rows(rows, ArtifactFormat.JSON)) == [{"n": "=1+1"}]
+    assert "| =1+1 |" in render_rows(rows, ArtifactFormat.MARKDOWN).decode()
+    assert "| =1+1 |" in preview_rows(rows)
+    assert render_text("=1", ArtifactFormat.CSV) == b"text\r\n'=1\r\n"
+    assert render_text("=1", ArtifactFormat.MARKDOWN) == b"=1"
 
 
 def test_json_is_a_list_of_objects() -> None:
