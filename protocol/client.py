@@ -49,6 +49,14 @@ POLL_MS: Final = 500  # how often a blocking wait looks at its deadline
 _ENDS = frozenset({LinkEventKind.DISCONNECTED, LinkEventKind.CONNECT_FAILED, LinkEventKind.HANDSHAKE_FAILED})
 
 
+class DelegationInterrupted(KeyboardInterrupt):
+    """A delegation was cancelled from the keyboard; `result` is what it ended with."""
+
+    def __init__(self, result: BrowserDelegateResult) -> None:
+        super().__init__("the delegation was cancelled")
+        self.result = result
+
+
 def _directory(directory: str | os.PathLike[str] | None) -> str:
     return "" if directory is None else os.path.abspath(os.fspath(directory))
 
@@ -60,7 +68,8 @@ def _absent() -> Unavailable:
 def _start_if_needed(runtime_folder: str, start: bool, arguments: Sequence[str]) -> OwnSupervisor | None:
     if not start or _answers(runtime_folder):
         return None
-    return OwnSupervisor(runtime_folder, lambda: _answers(runtime_folder), arguments)
+    own = OwnSupervisor(runtime_folder, lambda: _answers(runtime_folder), arguments)
+    return own if own.running else None
 
 
 def _answers(runtime_folder: str) -> bool:
@@ -156,7 +165,7 @@ class Client:
     ) -> BrowserDelegateResult:
         """Run one task (options: `client_core.delegate_request`). Task failures are results, not exceptions.
 
-        KeyboardInterrupt cancels the task, waits for its end, and is raised again. After `timeout` seconds the task
+        KeyboardInterrupt cancels the task, waits for its end, and is raised as DelegationInterrupted. After `timeout` seconds the task
         is cancelled and its result returned. Raises UsageError for a bad request.
         """
         call, data = self._core.call("browser_delegate_task", core.delegate_args(_request(goal, options)))
@@ -170,8 +179,8 @@ class Client:
             return core.decode_result(self._wait(call, QUICK_SECONDS, on_progress).content)
         except KeyboardInterrupt:
             self._send(self._core.cancel(call))
-            self._wait(call, QUICK_SECONDS, None)
-            raise
+            result = core.decode_result(self._wait(call, QUICK_SECONDS, None).content)
+            raise DelegationInterrupted(result) from None
 
     def deliver(self, items: Sequence[str | DeliverItem | Mapping[str, Any]]) -> tuple[Delivery, ...]:
         """Retry deliveries by artifact id."""

@@ -37,6 +37,20 @@ def _is_mine(folder: str) -> bool:
         return False
 
 
+def is_held(runtime_folder: str) -> bool:
+    """Whether the process that last locked the folder lives (it may not listen yet). Takes no lock itself: that could
+    turn away a supervisor that is about to start."""
+    try:
+        lock = os.open(os.path.join(runtime_folder, "lock"), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        owner = os.read(lock, 20).strip()
+    finally:
+        os.close(lock)
+    return owner.isdigit() and os.path.exists(f"/proc/{int(owner)}")
+
+
 def host_socket(runtime_folder: str) -> str:
     """Path of the host socket inside a runtime folder."""
     return os.path.join(runtime_folder, HOST_SOCKET)

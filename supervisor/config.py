@@ -17,6 +17,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -29,7 +30,14 @@ from ..protocol import limits as L
 from ..protocol.errors import UsageError
 from ..protocol.frames import SandboxLevel
 from ..protocol.places import RUNTIME_VARIABLE, default_runtime_folder
-from ..protocol.settings import BridgeSettings, InputMode, ModelSettings, NetworkSettings, Settings
+from ..protocol.settings import (
+    BridgeSettings,
+    InputMode,
+    ModelSettings,
+    NetworkMode,
+    NetworkSettings,
+    Settings,
+)
 from ..protocol.tools import without_value
 from .settings import (
     ChromiumSettings,
@@ -268,7 +276,13 @@ def _checked(kind: type[Settings], section: str, key: str, value: Any, source: s
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:
         reason = re.sub(r" - at `\$.*", "", without_value(str(error)))
-        raise UsageError(f"{source}: {section}.{key}: {reason}") from None
+        raise UsageError(f"{source}: {section}.{key}: {reason}{_choices(field.type)}") from None
+
+
+def _choices(kind: Any) -> str:
+    """The values of an enum setting, for a sentence about a wrong one."""
+    enum = kind.__origin__ if hasattr(kind, "__metadata__") else kind
+    return f": {', '.join(enum)}" if isinstance(enum, type) and issubclass(enum, StrEnum) else ""
 
 
 def _section(name: str, part: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:
@@ -307,7 +321,11 @@ def _check_relations(configuration: Configuration, sources: Mapping[str, str]) -
                 ipaddress.ip_network(cidr)
             except ValueError:
                 fail(f"network.{key}", "holds something that is no network, such as 10.0.0.0/8")
-    for host in configuration.network.allow_hosts:
+    network = configuration.network
+    if network.mode is NetworkMode.STRICT and (network.allow_hosts or network.allow_cidrs):
+        key = "network.allow_hosts" if network.allow_hosts else "network.allow_cidrs"
+        fail(key, "has no effect while network.mode is strict", 'Set network.mode to "allowlist"')
+    for host in network.allow_hosts:
         if not host or (any(letter in host for letter in "/:@ ") and not _is_address(host)):
             fail("network.allow_hosts", "holds something that is no host name (no scheme, port or path)")
     for key in ("runtime_folder", "state_folder"):

@@ -125,6 +125,12 @@ class HostLink:
             await asyncio.wait(self._running, timeout=10)
         self._link.close()
 
+    def connected(self) -> int:
+        """How many hosts are still there; asks each, since an end may not have been reported."""
+        for host in list(self._hosts.values()):
+            self._send(host, SIGN_OF_LIFE)
+        return len(self._hosts)
+
     # ---------------------------------------------------------------- frames in
 
     def _on_message(self, peer: Peer, data: bytes) -> None:

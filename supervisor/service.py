@@ -21,7 +21,7 @@ from typing import Any, Final
 import uvloop
 
 from ..protocol import limits as L
-from ..protocol.errors import Unavailable
+from ..protocol.errors import Unavailable, UsageError
 from ..protocol.places import host_socket
 from ..protocol.transport import Links
 from .core import Supervisor
@@ -29,6 +29,7 @@ from .hosts import HostLink
 from .places import Places
 from .settings import SupervisorSettings
 
+ALONE_SECONDS: Final = 0.5  # between two looks after other hosts once the lifeline is cut
 GRACE_SECONDS: Final = 5.0  # for tasks to be cancelled and children to end
 LOG_BYTES: Final = 4 * L.MIB  # then the file is rotated
 LOG_FILES: Final = 3
@@ -88,8 +89,9 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
+    cut = asyncio.Event()
     if lifeline:
-        _watch_lifeline(loop, stopping)
+        _watch_lifeline(loop, cut)
     supervisor = Supervisor(settings)
     await supervisor.start()
     links = Links()
@@ -106,9 +108,10 @@ async def _serve(
         )
         on_ready(supervisor)
         gave_up = loop.create_task(supervisor.gave_up())
-        stop = loop.create_task(stopping.wait())
-        await asyncio.wait((gave_up, stop), return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
+        ends = (loop.create_task(stopping.wait()), loop.create_task(_alone(hosts, cut)))
+        await asyncio.wait((gave_up, *ends), return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
         await hosts.close()
         if gave_up.done():
             gave_up.result()
@@ -118,12 +121,24 @@ async def _serve(
         await supervisor.stop(GRACE_SECONDS)
 
 
-def _watch_lifeline(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+async def _alone(hosts: HostLink, cut: asyncio.Event) -> None:
+    """Returns once the lifeline is cut and no other host is connected: whoever found this supervisor keeps it."""
+    await cut.wait()
+    while hosts.connected():
+        await asyncio.sleep(ALONE_SECONDS)
+
+
+def _watch_lifeline(loop: asyncio.AbstractEventLoop, cut: asyncio.Event) -> None:
     fd = sys.stdin.fileno()
 
     def readable() -> None:
         if not os.read(fd, 4096):
             loop.remove_reader(fd)
-            stopping.set()
+            cut.set()
 
-    loop.add_reader(fd, readable)
+    try:
+        loop.add_reader(fd, readable)
+    except OSError:
+        raise UsageError(
+            "--lifeline needs a pipe as standard input", next_step="Leave it out, or start through a client"
+        ) from None

@@ -54,11 +54,11 @@ def run(
 
 
 @app.command()
-def status(json: JsonFlag = False) -> None:
+def status(file: ConfigFile = None, sets: Sets = None, json: JsonFlag = False) -> None:
     """List every process of the running supervisor and the state of each part."""
     from . import status as command
 
-    command.status(json=json)
+    command.status(file, sets, json=json)
 
 
 @app.command()
@@ -136,7 +136,7 @@ def config_schema(json: JsonFlag = False) -> None:
 
 @config_app.command("check")
 def config_check(file: ConfigFile = None, sets: Sets = None, json: JsonFlag = False) -> None:
-    """Check the configuration; say nothing else when it is good."""
+    """Check the configuration and say where it comes from."""
     from . import config_commands as command
 
     command.check(file, sets, json=json)

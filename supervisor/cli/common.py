@@ -35,12 +35,12 @@ LEVEL_COLOURS = {"contained": "green", "sealed": "green", "filtered": "yellow", 
 
 def out() -> Console:
     """For results."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def err() -> Console:
     """For progress and remarks."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def print_json(value: Any) -> None:

@@ -17,6 +17,8 @@ def show(file: Path | None, sets: Sequence[str] | None, *, json: bool) -> None:
     """Every setting, its value, and its source."""
     loaded = load(file, sets)
     values = msgspec.to_builtins(loaded.configuration)
+    effective = config.supervisor_settings(loaded.configuration)
+    values["places"] = {"runtime_folder": effective.runtime_folder, "state_folder": effective.state_folder}
     rows = [
         {"key": f"{section}.{key}", "value": value, "source": loaded.source(f"{section}.{key}")}
         for section, part in values.items()

@@ -15,14 +15,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...protocol.client import Client
+from ...protocol.client import Client, DelegationInterrupted
 from ...protocol.client_core import Progress as OnProgress
 from ...protocol.client_core import delegate_request
 from ...protocol.errors import BlockerCode, UsageError
 from ...protocol.frames import HostProgress, TaskPhase
 from ...protocol.limits import MAX_PLAYBOOK_BYTES
 from ...protocol.results import BrowserDelegateResult, DelegateRequest, Status
-from . import NOT_COMPLETED, OK, UNAVAILABLE, USAGE
+from .. import config
+from . import INTERRUPTED, NOT_COMPLETED, OK, UNAVAILABLE, USAGE
 from .common import err, load, out, print_json, size, start_arguments
 
 _PHASES = {
@@ -68,17 +69,31 @@ def delegate(
 ) -> None:
     """Prints the result; exit code by design 12."""
     request = build(wanted)
-    load(file, sets)  # a bad configuration is said here, once, not by a supervisor started for this
-    with (
-        Client(directory=directory, start=True, start_arguments=start_arguments(file, sets)) as client,
-        live(err(), wanted.goal) as on_progress,
-    ):
-        result = client.delegate(request, on_progress=on_progress)
+    # A bad configuration is said here, once, not by a supervisor started for this.
+    settings = config.supervisor_settings(load(file, sets).configuration)
+    with Client(
+        directory=directory,
+        runtime_folder=settings.runtime_folder,
+        start=True,
+        start_arguments=start_arguments(file, sets),
+    ) as client:
+        if client.supervisor_pid is None and (file or sets):
+            err().print(
+                "a supervisor is running already; its own settings apply, not those given here",
+                style="yellow",
+            )
+        try:
+            with live(err(), wanted.goal) as on_progress:
+                result = client.delegate(request, on_progress=on_progress)
+        except DelegationInterrupted as interrupted:
+            result, code = interrupted.result, INTERRUPTED
+        else:
+            code = exit_code(result)
     if json:
         print_json(result)
     else:
         show(out(), result)
-    raise typer.Exit(exit_code(result))
+    raise typer.Exit(code)
 
 
 def build(wanted: Wanted) -> DelegateRequest:
@@ -116,16 +131,21 @@ def _variable(item: str) -> tuple[str, str]:
 def read_playbook(path: Path) -> list[dict[str, Any]]:
     """Steps from a JSON list or from `[[steps]]` of a TOML file. Raises UsageError."""
     try:
+        if not path.is_file():  # a pipe would be waited for
+            path.stat()
+            raise UsageError(f"the playbook {path} is no regular file")
         with path.open("rb") as stream:
-            data = stream.read(2 * MAX_PLAYBOOK_BYTES)
+            data = stream.read(MAX_PLAYBOOK_BYTES + 1)
     except OSError as error:
         raise UsageError(f"the playbook {path} can't be read ({error.strerror})") from None
+    if len(data) > MAX_PLAYBOOK_BYTES:
+        raise UsageError(f"the playbook {path} is over {MAX_PLAYBOOK_BYTES // 1024} KiB")
     try:
         if path.suffix.lower() == ".toml":
             steps = tomllib.loads(data.decode("utf-8")).get("steps")
         else:
             steps = msgspec.json.decode(data)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError):
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError, RecursionError):
         raise UsageError(
             f"the playbook {path} is neither valid JSON nor (ending in .toml) valid TOML"
         ) from None

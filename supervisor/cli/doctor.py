@@ -35,6 +35,7 @@ from ...protocol.places import host_socket
 from ...protocol.settings import NetworkMode
 from .. import config
 from ..settings import SupervisorSettings
+from ..spawn import BASE_ENVIRONMENT
 from . import UNAVAILABLE
 from .common import load, out, print_json, start_arguments
 
@@ -160,7 +161,7 @@ def _chromium(settings: SupervisorSettings) -> Check:
             "chromium", Verdict.WARN, "no Chromium was found: private browsers are unavailable",
             "Install the chromium package of your distribution, or set chromium.executable",
         )  # fmt: skip
-    if shutil.which("setpriv") is None:
+    if shutil.which("setpriv", path=BASE_ENVIRONMENT["PATH"]) is None:
         return Check(
             "chromium", Verdict.FAIL, f"{found}, but setpriv is missing", "Install the package util-linux"
         )
@@ -277,7 +278,7 @@ def _network(settings: SupervisorSettings) -> Check:
             "Prefer strict or allowlist",
         )
     allowed = len(network.allow_hosts) + len(network.allow_cidrs)
-    return Check("network policy", Verdict.OK, f"{network.mode}, {allowed} exceptions")
+    return Check("network policy", Verdict.OK, f"{network.mode}, exceptions: {allowed}")
 
 
 def _model(settings: SupervisorSettings) -> Check:
@@ -288,7 +289,7 @@ def _model(settings: SupervisorSettings) -> Check:
             "Set model.base_url, model.model and model.api_key_file",
         )  # fmt: skip
     if not model.api_key_file:
-        return Check("model", Verdict.OK, f"{model.model}, endpoint without a key")
+        return Check("model", Verdict.OK, f"{model.model}, endpoint without a key (not asked)")
     try:
         state = os.stat(model.api_key_file)
     except OSError as error:
@@ -300,7 +301,7 @@ def _model(settings: SupervisorSettings) -> Check:
         )
     if stat.S_IMODE(state.st_mode) & 0o077:
         return Check("model", Verdict.FAIL, "the key file is readable by others", "Close it with: chmod 600")
-    return Check("model", Verdict.OK, f"{model.model}, key file private")
+    return Check("model", Verdict.OK, f"{model.model}, key file private (endpoint not asked)")
 
 
 def _inspection(settings: SupervisorSettings) -> Check:

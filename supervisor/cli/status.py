@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,12 +11,14 @@ from rich.markup import escape
 
 from ...protocol.client import Client
 from ...protocol.frames import SessionKind
-from .common import out, print_json, process_table
+from .. import config
+from .common import age, load, out, print_json, process_table
 
 
-def status(*, json: bool) -> None:
+def status(file: Path | None, sets: Sequence[str] | None, *, json: bool) -> None:
     """Raises Unavailable (exit code 3) when no supervisor runs."""
-    with Client(kind=SessionKind.CHILD) as client:
+    settings = config.supervisor_settings(load(file, sets).configuration)
+    with Client(kind=SessionKind.CHILD, runtime_folder=settings.runtime_folder) as client:
         processes = client.processes()
         parts = client.status()
     if json:
@@ -32,9 +36,17 @@ def _lines(value: Any, indent: int = 0) -> list[str]:
     pad = "  " * indent
     lines: list[str] = []
     for key, item in value.items():
+        if key.endswith("Ms") and isinstance(item, int):
+            key, item = key.removesuffix("Ms"), age(item)
         name = f"{pad}[bold]{escape(str(key))}[/]"
         if isinstance(item, dict):
             lines += [name, *_lines(item, indent + 1)]
+        elif key == "layers" and isinstance(item, list):
+            marks = [
+                f"{layer['name']} {'on' if layer['on'] else 'off (' + layer['reason'] + ')'}"
+                for layer in item
+            ]
+            lines.append(f"{name}  {escape(', '.join(marks))}")
         elif isinstance(item, list) and item and isinstance(item[0], dict):
             for entry in item:
                 text = ", ".join(

@@ -55,9 +55,35 @@ def test_one_that_ignores_its_lifeline_is_killed(
 ) -> None:
     monkeypatch.setattr(client_start, "STOP_SECONDS", 0.2)
     stand_in(monkeypatch, tmp_path, "import time; time.sleep(60)")
-    own = OwnSupervisor(folder, lambda: True)
+    looks = iter([True])
+    own = OwnSupervisor(folder, lambda: next(looks, False))
     began = time.monotonic()
     own.close()
     own.close()
     assert time.monotonic() - began < 5
     assert not os.path.exists(f"/proc/{own.pid}")
+
+
+def test_the_loser_of_a_race_uses_the_winner(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    os.makedirs(folder)
+    Path(folder, "lock").write_text(f"{os.getpid()}\n")
+    stand_in(monkeypatch, tmp_path, "raise SystemExit(3)")
+    looks = iter([False, False, False, True])
+    own = OwnSupervisor(folder, lambda: next(looks, True))
+    own._process.wait(10)
+    assert not own.running
+    own.close()
+
+
+def test_one_that_serves_others_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    monkeypatch.setattr(client_start, "SHARED_SECONDS", 0.2)
+    stand_in(monkeypatch, tmp_path, "import time; time.sleep(60)")
+    own = OwnSupervisor(folder, lambda: True)
+    own.close()
+    assert own.running
+    os.kill(own.pid, 9)
+    own._process.wait(5)

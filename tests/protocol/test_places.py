@@ -31,3 +31,11 @@ def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_host_socket_lies_in_a_folder_of_its_own() -> None:
     assert places.host_socket("/r") == "/r/host/socket"
+
+
+def test_a_folder_is_held_by_a_living_process(tmp_path: Path) -> None:
+    assert not places.is_held(str(tmp_path))
+    lock = tmp_path / "lock"
+    for text, held in ((f"{os.getpid()}\n", True), ("999999999\n", False), ("", False), ("x", False)):
+        lock.write_text(text)
+        assert places.is_held(str(tmp_path)) is held

@@ -59,7 +59,7 @@ def test_one_file_can_replace_the_others(places: Path) -> None:
 def test_lists_come_comma_separated_from_environment_and_flags(places: Path) -> None:
     loaded = load(
         places,
-        {"BROWSERCELL_NETWORK_ALLOW_HOSTS": "a.example, .b.example"},
+        {"BROWSERCELL_NETWORK_ALLOW_HOSTS": "a.example, .b.example", "BROWSERCELL_NETWORK_MODE": "allowlist"},
         network__allow_cidrs="127.0.0.0/8",
     )
     assert loaded.configuration.network.allow_hosts == ("a.example", ".b.example")
@@ -79,7 +79,10 @@ def test_the_set_up_scripts_variable_names_chromium(places: Path) -> None:
         ("[netwrok]\n", ("[netwrok]", "did you mean network?")),
         ("[zzz]\n", ("[zzz]", "known: places")),
         ("[network]\nmod = 'strict'\n", ("no key mod", "did you mean mode?")),
-        ("[network]\nmode = 'sekret'\n", ("network.mode", "Not one of the allowed values")),
+        (
+            "[network]\nmode = 'sekret'\n",
+            ("network.mode", "Not one of the allowed values: strict, allowlist, unrestricted"),
+        ),
         ("network = 3\n", ("[network] is a section",)),
         ("[bridge]\nport = 'x'\n", ("bridge.port", "Expected `int`")),
         ("[bridge]\nport = 70000\n", ("bridge.port", "65535")),
@@ -87,7 +90,9 @@ def test_the_set_up_scripts_variable_names_chromium(places: Path) -> None:
         ("[bridge]\nallowed_extensions = ['sekret']\n", ("bridge.allowed_extensions",)),
         ("[network]\nallow_cidrs = ['sekret']\n", ("network.allow_cidrs",)),
         ("[network]\ndeny_cidrs = ['10.0.0.1/8']\n", ("network.deny_cidrs",)),
-        ("[network]\nallow_hosts = ['http://sekret']\n", ("network.allow_hosts",)),
+        ("[network]\nmode = 'allowlist'\nallow_hosts = ['http://sekret']\n", ("network.allow_hosts",)),
+        ("[network]\nallow_cidrs = ['10.0.0.0/8']\n", ("network.allow_cidrs", "no effect", "allowlist")),
+        ("[network]\nallow_hosts = ['a.example']\n", ("network.allow_hosts", "no effect")),
         ("[model]\nsoft_tokens = 130000\n", ("model.hard_tokens",)),
         ("[model]\nwindow = 100000\n", ("model.hard_tokens",)),
         ("[model]\napi_key_file = 'sekret'\n", ("model.api_key_file", "absolute")),
@@ -122,7 +127,9 @@ def test_loopback_endpoints_may_be_plain_http(places: Path) -> None:
 
 
 def test_addresses_are_allowed_hosts(places: Path) -> None:
-    assert load(places, network__allow_hosts="::1,10.0.0.1").configuration.network.allow_hosts == (
+    assert load(
+        places, network__mode="allowlist", network__allow_hosts="::1,10.0.0.1"
+    ).configuration.network.allow_hosts == (
         "::1",
         "10.0.0.1",
     )

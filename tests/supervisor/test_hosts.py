@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from browsercell.protocol import frames as f
 from browsercell.protocol import limits as L
-from browsercell.protocol.client import AsyncClient, Client
+from browsercell.protocol.client import AsyncClient, Client, DelegationInterrupted
 from browsercell.protocol.codec import Decoder, encode
 from browsercell.protocol.errors import ActorRaised, BlockerCode, CallCancelled, Unavailable, UsageError
 from browsercell.protocol.links import Link, frame_types
@@ -124,8 +124,9 @@ def test_ctrl_c_cancels_the_task_and_goes_on(served: Served) -> None:
     def interrupt(_: f.HostProgress) -> None:
         raise KeyboardInterrupt
 
-    with Client(runtime_folder=served.folder) as client, pytest.raises(KeyboardInterrupt):
+    with Client(runtime_folder=served.folder) as client, pytest.raises(DelegationInterrupted) as interrupted:
         client.delegate("wait", on_progress=interrupt)
+    assert interrupted.value.result.blocker_code is BlockerCode.CANCELLED
     assert served.core.handles[0]._cancelled.is_set()
 
 
@@ -287,3 +288,14 @@ def test_unknown_refusals_keep_their_code() -> None:
     error = fault_error(f.HostFault(1, "odd", "what", "next"))
     assert isinstance(error, ActorRaised)
     assert error.code == "odd"
+
+
+def test_who_is_connected_is_found_by_asking(served: Served) -> None:
+    first = Client(runtime_folder=served.folder)
+    second = Client(runtime_folder=served.folder)
+    assert served.call(served.link.connected) == 2
+    second.close()
+    until(lambda: served.call(served.link.connected) == 1)
+    assert first.status()  # signs of life are ignored
+    first.close()
+    until(lambda: served.call(served.link.connected) == 0)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from typing import Any
 
 import pytest
 from browsercell.protocol import frames as f
-from browsercell.protocol.client import Client
+from browsercell.protocol.client import Client, DelegationInterrupted
 from browsercell.protocol.errors import BlockerCode, Unavailable, UsageError
 from browsercell.protocol.results import BrowserDelegateResult, Delivery, Status, Usage
 from browsercell.supervisor import cli, config
@@ -119,6 +122,60 @@ def test_every_fault_becomes_one_line(
     assert text.count("\n") == 1
 
 
+def test_a_full_output_is_one_exit_code_and_no_traceback(place: Path) -> None:
+    assert place
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "browsercell.supervisor", "config", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == cli.UNAVAILABLE
+    assert b"Traceback" not in ended.stderr
+    assert ended.stderr.count(b"\n") <= 1
+
+
+def test_no_output_at_all_is_no_traceback(place: Path) -> None:
+    assert place
+    line = f"exec {shlex.quote(sys.executable)} -m browsercell.supervisor config check >&-"
+    ended = subprocess.run(["/bin/sh", "-c", line], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert b"Traceback" not in ended.stderr
+
+
+def test_arguments_are_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run(capsys, monkeypatch, "delegate", "\udcff")
+    assert outcome.code == cli.USAGE
+    assert "UTF-8" in outcome.err
+
+
+def test_a_terminated_command_ends_like_ctrl_c(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)
+    armed: dict[int, Any] = {}
+    monkeypatch.setattr(signal, "signal", armed.__setitem__)
+    assert run(capsys, monkeypatch, "--version").code == cli.OK
+    assert set(armed) == {signal.SIGTERM, signal.SIGHUP}
+    with pytest.raises(KeyboardInterrupt):
+        armed[signal.SIGTERM](signal.SIGTERM, None)
+
+
+def test_an_interrupted_task_still_says_how_it_ended(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, served: Served
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> BrowserDelegateResult:
+        raise DelegationInterrupted(result(Status.FAILED, BlockerCode.CANCELLED))
+
+    monkeypatch.setattr(Client, "delegate", interrupted)
+    outcome = run(capsys, monkeypatch, "delegate", "x", "--set", "limits.steps=3")
+    assert outcome.code == cli.INTERRUPTED
+    assert "cancelled" in outcome.out
+    assert "its own settings apply" in outcome.err
+    assert not served.core.handles
+
+
 def test_a_closed_pipe_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli._explain(BrokenPipeError()) == cli.NOT_COMPLETED
     assert capsys.readouterr().err == ""
@@ -177,12 +234,18 @@ def test_an_unsuccessful_task_is_an_exit_code(
     assert not served.core.handles
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "\udcff"])
+@pytest.mark.parametrize("text", ["{", "{}", "\udcff", "[" * 5000])
 def test_what_is_no_playbook(place: Path, text: str) -> None:
     path = place / "p.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(UsageError, match="playbook"):
         delegate.read_playbook(path)
+    os.mkfifo(place / "pipe.json")
+    with pytest.raises(UsageError, match="no regular file"):
+        delegate.read_playbook(place / "pipe.json")
+    (place / "big.json").write_text("[" + " " * 70_000 + "]")
+    with pytest.raises(UsageError, match="over 64 KiB"):
+        delegate.read_playbook(place / "big.json")
     (place / "p.toml").write_text("[")
     with pytest.raises(UsageError, match="playbook"):
         delegate.read_playbook(place / "p.toml")
@@ -280,6 +343,14 @@ def test_nested_status_lines() -> None:
         "c  d 1",
         "f  none",
         "g  x, y",
+    ]
+    layers = [
+        {"name": "landlock", "on": False, "reason": "ENOSYS"},
+        {"name": "seccomp", "on": True, "reason": ""},
+    ]
+    assert status._lines({"layers": layers, "ageMs": 1500}) == [
+        "[bold]layers[/]  landlock off (ENOSYS), seccomp on",
+        "[bold]age[/]  1.5 s",
     ]
 
 
