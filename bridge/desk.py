@@ -38,6 +38,7 @@ from ..protocol.results import Browser, ResultClaim, SideEffects
 from . import tasks
 from .journal import note
 from .leases import Leases, TaskTabs
+from .network import Refusal
 from .pagecalls import CLOSE_TOOL
 from .ports import BrowserPort, Hub, PageFailure
 from .runner import Denied, Reply, Runner, Session
@@ -341,18 +342,23 @@ class Desk:
     async def _opened(self, session: _Open) -> BlockerCode | None:
         """Policy first: a forbidden start page costs no browser."""
         spec = session.task.spec
-        if spec.url is not None:
+        url = spec.url
+        if url is not None:
             try:
-                await self._runner.check(session, spec.url)
-            except Denied:
-                return BlockerCode.POLICY_DENIED
+                await self._runner.check(session, url)
+            except Denied as denied:
+                if denied.reason != Refusal.UNRESOLVABLE:
+                    return BlockerCode.POLICY_DENIED
+                url = (
+                    None  # a start page that does not load; no reason to refuse the task, as in `open_start`
+                )
         if spec.browser is Browser.CHROME:
             session.port = self._hub.user_port()
         else:
             session.port = await self._private(session)
         if session.port is None:
             return BlockerCode.BROWSER_UNAVAILABLE
-        return await self._runner.open_start(session, spec.url) if spec.url is not None else None
+        return await self._runner.open_start(session, url) if url is not None else None
 
     async def _private(self, session: _Open) -> BrowserPort | None:
         task = session.task.task

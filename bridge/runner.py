@@ -22,9 +22,10 @@ from ..protocol import limits as L
 from ..protocol.errors import BlockerCode, ToolErrorCode
 from ..protocol.frames import PageError, PageReply
 from ..protocol.results import Browser
-from ..protocol.tools import TabsOpenArgs
+from ..protocol.tools import NavigateArgs, TabsOpenArgs
 from .artifacts import ArtifactStore, NoRoom
 from .leases import TaskTabs
+from .network import Refusal as RefusalReason
 from .pagecalls import (
     LIST_TOOL,
     OPEN_TOOL,
@@ -169,7 +170,7 @@ class Runner:
         except Denied as denied:
             return _refused(_denial(denied))
         except PageFailure as failure:
-            return await self._failed(session, failure.error)
+            return await self._failed(session, _without_effect(command, failure.error))
         if command.op == LIST_TOOL:
             return await self._list(session, reply)
         return await self._replied(session, command, reply)
@@ -300,7 +301,7 @@ class Runner:
             async with asyncio.timeout(CHECK_SECONDS):
                 return await self._hub.check_url(url)
         except TimeoutError:
-            return "unresolvable"
+            return RefusalReason.UNRESOLVABLE
 
     async def _keep(self, session: Session, keep: Keep) -> Kept | Refusal:
         artifact = self._fresh_id()
@@ -331,7 +332,19 @@ def _is_user(session: Session) -> bool:
     return session.port is not None and session.port.pairing == "user"
 
 
+def _without_effect(command: Command, error: PageError) -> PageError:
+    """Going to a URL only reads: where that failed nothing was submitted (design 4). The history may send a form again."""
+    args = command.args
+    if isinstance(args, TabsOpenArgs) or (isinstance(args, NavigateArgs) and args.url is not None):
+        return msgspec.structs.replace(error, may_have_effect=False)
+    return error
+
+
 def _denial(denied: Denied) -> Refusal:
+    if denied.reason == RefusalReason.UNRESOLVABLE:  # no rule forbids it: there is nowhere to go
+        return Refusal(
+            ToolErrorCode.NAVIGATION_FAILED, "The name of the host could not be resolved.", retryable=True
+        )
     return Refusal(
         ToolErrorCode.POLICY_DENIED, f"The network policy does not allow this address ({denied.reason})."
     )

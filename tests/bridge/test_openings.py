@@ -122,6 +122,19 @@ def test_what_refuses_a_task() -> None:
     run(scenario)
 
 
+def test_a_start_page_whose_host_has_no_address_refuses_no_task() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        stage.hub.denied = {"shop.example": "unresolvable"}
+        _, _, peer = await stage.working()
+        result = await peer.call("browser_page_observe")
+        assert (result.code, result.next_tool) == (ToolErrorCode.NO_TAB, "browser_tabs_open")
+        result = await peer.call("browser_page_navigate", url=PAGE)
+        assert (result.code, result.may_have_effect) == (ToolErrorCode.NAVIGATION_FAILED, False)
+
+    run(scenario)
+
+
 def test_a_start_page_that_does_not_load_is_the_workers_to_see() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.configure()

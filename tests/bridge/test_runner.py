@@ -179,8 +179,43 @@ def test_a_name_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(module, "CHECK_SECONDS", 0.01)
         rig.hub.check_url = never  # type: ignore[method-assign, assignment]
         outcome, reply = await rig.run("browser_page_navigate", url=PAGE)
+        assert outcome.code is ToolErrorCode.NAVIGATION_FAILED
+        assert "could not be resolved" in reply.content
+
+    on(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("tool", ["browser_page_navigate", "browser_tabs_open"])
+def test_a_host_without_an_address_is_a_failed_navigation(tmp_path: Path, tool: str) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.hub.denied = {"nowhere.example": "unresolvable", "inside.example": "not-public"}
+        outcome, reply = await rig.run(tool, url="https://nowhere.example/")
+        assert (outcome.code, outcome.dispatched) == (ToolErrorCode.NAVIGATION_FAILED, False)
+        assert reply == Reply("The name of the host could not be resolved.", retryable=True)
+        outcome, reply = await rig.run(tool, url="https://inside.example/")
         assert outcome.code is ToolErrorCode.POLICY_DENIED
-        assert "unresolvable" in reply.content
+        assert "not-public" in reply.content
+
+    on(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "effect"),
+    [
+        ("browser_page_navigate", {"url": PAGE}, False),
+        ("browser_tabs_open", {"url": PAGE}, False),
+        ("browser_page_navigate", {"history": "reload"}, True),
+        ("browser_page_click", {"ref": "e1"}, True),
+    ],
+)
+def test_going_to_a_url_submits_nothing(
+    tmp_path: Path, tool: str, args: dict[str, object], effect: bool
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.port.answers[tool] = LOST
+        outcome, reply = await rig.run(tool, **args)
+        assert not outcome.ok
+        assert outcome.may_have_effect is reply.may_have_effect is effect
 
     on(tmp_path, scenario)
 
