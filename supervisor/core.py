@@ -32,7 +32,7 @@ from .browsers import BrowserHooks, Browsers
 from .budgets import Admission
 from .child import Service, ServiceHooks
 from .deliveries import Deliveries
-from .delivery import DirectoryGrant, Refusal, check_path
+from .delivery import DirectoryGrant, Refusal, probe
 from .flood import SAMPLE, FloodGuard
 from .grants import Grants
 from .harden import harden
@@ -181,13 +181,21 @@ class Supervisor:
         sentence = await asyncio.shield(self._gave_up)
         raise RestartsExhausted(_lower(sentence.happened), next_step=sentence.next_step)
 
+    def begin_stop(self) -> None:
+        """End every task as one the shutdown interrupted, and refuse new ones. Harmless when repeated.
+
+        Its caller may then let hosts go, which cancels what runs: the first cause stays.
+        """
+        self._stopping = True
+        if self._built:
+            self._tasks.post_all(c.Cancel(BlockerCode.SUPERVISOR_RESTARTED, messages.SHUT_DOWN))
+
     async def stop(self, grace: float) -> None:
         """End all tasks (they get their results), then every process. `grace`: seconds to settle. Harmless when repeated."""
-        self._stopping = True
+        self.begin_stop()
         if self._built:
             self._built = False
             self._pool.pause()
-            self._tasks.post_all(c.Cancel(BlockerCode.SUPERVISOR_RESTARTED, messages.STOPPING))
             await self._tasks.settle(grace)
             self._keeper.kill_all()
             await self._workers_gone(grace)
@@ -255,12 +263,6 @@ class Supervisor:
             return Cause(BlockerCode.SUPERVISOR_RESTARTED, messages.STOPPING)
         if self._known.problem is not None:
             return Cause(BlockerCode.BRIDGE_LOST, self._known.problem)
-        try:
-            for item in request.deliverables:
-                if item.path is not None:
-                    check_path(item.path)
-        except Refusal as refusal:
-            return Cause(BlockerCode.INVALID_REQUEST, messages.DELIVERIES[refusal.code])
         problem = f.ModelProblem.NONE if self._known.model is None else self._known.model.problem
         usable = bool(self._settings.model.model) and problem is f.ModelProblem.NONE
         if problem is f.ModelProblem.NONE:
@@ -273,9 +275,16 @@ class Supervisor:
             directory=directory is not None,
         )
         planned = requests.plan(request, task, session, self._settings.limits, machine)
-        if isinstance(planned, c.TaskPlan) and self._admission.full():
-            return Cause(BlockerCode.OVERLOADED)
-        return planned
+        if isinstance(planned, Cause):
+            return planned
+        if directory is not None:
+            for item in planned.deliverables:
+                try:
+                    if item.path is not None:
+                        probe(directory, item.path)
+                except Refusal as refusal:
+                    return Cause(BlockerCode.INVALID_REQUEST, messages.target(item.purpose, refusal.code))
+        return Cause(BlockerCode.OVERLOADED) if self._admission.full() else planned
 
     # ---------------------------------------------------------------- frames of the bridges
 

@@ -161,6 +161,24 @@ def open_destination(directory: DirectoryGrant, path: str, token: str) -> Destin
     return Destination(folder, temporary, name, descriptor)
 
 
+def probe(directory: DirectoryGrant, path: str) -> None:
+    """Whether `path` could be delivered to now. Creates nothing, reserves nothing. Raises Refusal.
+
+    What changes until the delivery is found there: `open_destination` asks the same again.
+    """
+    parts = check_path(path)
+    folder = _open_parent(directory, parts[:-1])
+    try:
+        if _exists(folder, parts[-1]):
+            raise Refusal("exists")
+        if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
+            raise Refusal("no-permission")
+    except OSError as error:
+        raise Refusal(_CODES.get(error.errno or 0, "no-permission")) from None
+    finally:
+        os.close(folder)
+
+
 def is_delivered(directory: DirectoryGrant, path: str, device: int, inode: int, size: int) -> bool:
     """Whether `path` still names the very file that was published (its content is not looked at)."""
     try:

@@ -1,6 +1,6 @@
 """The sentences behind every code a host can see: what happened, and what to do next.
 
-Invariants: every BlockerCode, ModelProblem, DeliveryProblem and refusal has an entry (a test asserts it); a sentence
+Invariants: every BlockerCode, ToolErrorCode, ModelProblem, DeliveryProblem and refusal has an entry (a test asserts it); a sentence
 never holds anything of a page, a path of another user or a secret.
 Pure: data.
 """
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ..protocol.errors import BlockerCode as B
+from ..protocol.errors import ToolErrorCode as T
 from ..protocol.frames import DeliveryProblem as D
 from ..protocol.frames import ModelProblem as M
 from ..protocol.frames import PortProblem as P
@@ -97,20 +98,20 @@ BLOCKERS: Final[Mapping[B, Sentence]] = MappingProxyType(
         ),
         B.POLICY_DENIED: Sentence(
             "The task needs an address that the network policy forbids",
-            "If it is wanted, allow it in [network] (mode, allow_hosts, allow_cidrs).",
+            'If it is wanted, set network.mode = "allowlist" and name it in network.allow_hosts or network.allow_cidrs.',
         ),
         B.EXPECTATION_FAILED: Sentence(
             "A condition that the playbook expects did not come true", "Check the playbook against the page."
         ),
         B.BROWSER_UNAVAILABLE: Sentence(
             "No browser is available for the task",
-            "Install Chromium, or connect the extension (supervisor extension status).",
+            "Install Chromium, or connect the extension (browser_extension_status tells what is missing).",
         ),
         B.MODEL_UNCONFIGURED: Sentence(
             "No model is configured", "Set [model] base_url and model, or give the task a playbook."
         ),
         B.MODEL_UNAVAILABLE: Sentence(
-            "The model can't be used at the moment", "Try again; see supervisor status."
+            "The model can't be used at the moment", "Try again; run: supervisor status"
         ),
         B.BRIDGE_LOST: Sentence(
             "The bridge process ended during the task", "Delegate again; it has been restarted."
@@ -138,7 +139,8 @@ NO_CHROMIUM: Final = Sentence(
 )
 NO_EXTENSION: Final = Sentence(
     "The extension in the user's Chrome is not connected",
-    "Connect it (supervisor extension status tells how), or use browser: private.",
+    "Load the folder extension/dist in Chrome (chrome://extensions) and pair it in its popup with the token from the "
+    "state folder's file pairing-token (see browser_extension_status), or use browser: private.",
 )
 BROWSER_LOST: Final = Sentence("The private browser ended during the task", "Delegate again.")
 EXTENSION_LOST: Final = Sentence(
@@ -146,22 +148,21 @@ EXTENSION_LOST: Final = Sentence(
 )
 BROWSER_NOT_STARTED: Final = Sentence(
     "The private browser did not start",
-    "Run: supervisor doctor, which checks Chromium and its sandbox.",
+    "Run: supervisor doctor (it checks Chromium and its sandbox)",
 )
-BROWSER_LATE: Final = Sentence("The browser was not ready in time", "Delegate again; see supervisor status.")
+BROWSER_LATE: Final = Sentence("The browser was not ready in time", "Delegate again; run: supervisor status")
 NO_NAMESPACES: Final = Sentence(
     "Chromium's own sandbox can't work for this account: user namespaces are off",
     "Allow them (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces), or set chromium_no_sandbox if pages are trusted.",
 )
-NO_WORKER: Final = Sentence(
-    "No sealed browser worker could be made", "See supervisor status and supervisor doctor."
-)
+NO_WORKER: Final = Sentence("No sealed browser worker could be made", "Run: supervisor doctor")
 NO_DIRECTORY: Final = Sentence(
     "A deliverable has a path, but the session has no working directory", "Open the session with a directory."
 )
 ASSIGNMENT_TOO_LARGE: Final = Sentence(
     "Goal, constraints, playbook and variables together are over 64 KiB", "Shorten them or split the task."
 )
+SHUT_DOWN: Final = Sentence("The supervisor was shut down while the task ran", "Delegate again once it runs.")
 STOPPING: Final = Sentence("The supervisor is shutting down", "Delegate again once it runs.")
 WORKER_FAULT: Final = Sentence(
     "The browser worker broke its protocol or flooded the bridge and was ended",
@@ -223,7 +224,10 @@ PORTS: Final[Mapping[P, Sentence]] = MappingProxyType(
         P.FORBIDDEN: Sentence(
             "The extension's port may not be opened", "Set [bridge] port to one above 1023."
         ),
-        P.NO_TOKEN: Sentence("There is no usable pairing token", "Run: supervisor extension pair"),
+        P.NO_TOKEN: Sentence(
+            "There is no usable pairing token",
+            "Remove the file pairing-token from the state folder and restart the supervisor, which makes a new one.",
+        ),
     }
 )
 
@@ -281,5 +285,60 @@ DELIVERIES: Final[Mapping[str, Sentence]] = MappingProxyType(
         "grants-unavailable": Sentence(
             "The grants can't be written", "Check the state folder and its disk, then run the task again."
         ),
+    }
+)
+
+# Next steps of a declared path that is refused before the task runs; other codes have the one of DELIVERIES.
+TARGETS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "no-such-directory": "Create the folder, or name another path.",
+        "exists": "Remove the file, or name another path.",
+        "symlink": "Name a path of real folders.",
+        "not-a-directory": "Name a path of real folders.",
+        "no-permission": "Check its permissions, or name another path.",
+        "disk-full": "Free some space, or name another path.",
+    }
+)
+
+
+def target(purpose: str, code: str) -> Sentence:
+    """Why the declared path of deliverable `purpose` is refused before anything ran. `code`: a key of DELIVERIES."""
+    known = DELIVERIES[code]
+    fault = known.happened[:1].lower() + known.happened[1:]
+    return Sentence(f"Deliverable {purpose} can't be delivered: {fault}", TARGETS.get(code, known.next_step))
+
+
+_PAGE: Final = "Check that the page offers what the goal or the playbook asks for."
+_AGAIN: Final = "Delegate again."
+# What to do about a task that ended with a failing tool call (the call's code is the bridge's word).
+TOOLS: Final[Mapping[T, str]] = MappingProxyType(
+    {
+        T.INVALID_ARGUMENTS: "Correct the arguments in the playbook, or use a model with better tool support.",
+        T.UNKNOWN_TOOL: "Correct the tool's name in the playbook, or use a model with better tool support.",
+        T.NO_TAB: "Give a start URL, or open a tab first.",
+        T.TAB_NOT_LEASED: "Let the task use only the tabs it opened or was given.",
+        T.TAB_NOT_SHARED: "Share the tab in the extension's popup, then delegate again.",
+        T.STALE_REF: "Observe the page again before acting on it, then delegate again.",
+        T.NOT_FOUND: _PAGE,
+        T.AMBIGUOUS_TARGET: "Name the element more precisely.",
+        T.NOT_VISIBLE: _PAGE,
+        T.COVERED: "Close what lies over the element (a banner or dialog) first, then delegate again.",
+        T.DISABLED: "Fill in what the page needs before it enables the element.",
+        T.NOT_EDITABLE: "Name a field that can be edited.",
+        T.SENSITIVE_FIELD: "Let the browser's own password store or a person fill the field in.",
+        T.UNKNOWN_OPTION: "Name an option that the list offers.",
+        T.TIMEOUT: "Check that the site answers and that the page changes as expected, or allow more time.",
+        T.NAVIGATION_FAILED: "Check the address, and that the site answers.",
+        T.RESTRICTED_PAGE: "Use an ordinary http or https page.",
+        T.ERROR_PAGE: "Check the address, and that the site answers.",
+        T.BLOCKED_BY_DIALOG: "Let the task accept or dismiss the page's dialog, or do it in the browser, then delegate again.",
+        T.PAGE_CRASHED: _AGAIN,
+        T.POLICY_DENIED: BLOCKERS[B.POLICY_DENIED].next_step,
+        T.TOO_LARGE: "Ask for less at a time.",
+        T.QUOTA_EXCEEDED: "Delegate a smaller goal, or several.",
+        T.EXTENSION_LOST: EXTENSION_LOST.next_step,
+        T.BROWSER_LOST: BROWSER_LOST.next_step,
+        T.CANCELLED: _AGAIN,
+        T.INTERNAL: "Delegate again; see the supervisor's log.",
     }
 )

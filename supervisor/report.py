@@ -101,7 +101,8 @@ def extension_status(facts: Facts, bundle: Bundle | None) -> dict[str, Any]:
         next_step = messages.PORTS[facts.bridge_ready.problem].next_step
     else:
         next_step = (
-            "Load the prepared folder in chrome://extensions (supervisor extension path), then pair it."
+            "Load the folder extension/dist in Chrome (chrome://extensions) and pair it in its popup with the token from "
+            "the state folder's file pairing-token."
         )
     return {
         "prepared": bundle is not None,

@@ -3,7 +3,7 @@
 Invariants: nothing has run when a request is refused; a refusal names the field and the fault, never a value; the
 browser of a plan is never AUTO; the assignment of a plan fits into 64 KiB.
 
-Pure: no clock, no file system. Paths of deliverables are judged by `delivery.check_path` before this.
+Pure: no clock, no file system. Paths of deliverables are judged by `delivery.probe` after this.
 """
 
 from __future__ import annotations
@@ -23,26 +23,11 @@ from ..protocol.frames import Assign, Assignment, WantedDeliverable
 from ..protocol.results import Browser, DelegateRequest, PlannerKind
 from . import messages
 from .budgets import Budget, effective
+from .secret_words import address_has_secret, has_secret, variables_with_secret
 from .settings import LimitSettings
 from .task_events import TaskPlan
 from .verdict import Cause
 
-# "password: hunter2", "api_key=…", "token is abc123", "密码：…". A word alone, or one followed by a plain word
-# ("password is required"), is no assignment. A `${name}` is a reference, which is how values should be passed.
-_NAME: Final = (
-    r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|credential|"
-    r"otp|密码|口令|令牌|密钥|验证码)s?"
-)
-_ASSIGNED: Final = re.compile(
-    rf"(?i)(?<![a-z]){_NAME}[\"'`]?\s*(?:=|:|：|:=|=>)\s*(?![$<{{]|https?:)[\"'`]?(?=\S{{4}})"
-)
-_TOLD: Final = re.compile(
-    rf"(?i)(?<![a-z]){_NAME}\s*(?:is|are|为|是)\s*[\"'`]?(?=\S{{4}})(?=\S*[0-9!@#%^&*_+=])(?![$<{{])\S"
-)
-_KNOWN: Final = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,}"
-    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{5,}|AIza[0-9A-Za-z_-]{30,}|Bearer\s+[A-Za-z0-9._~+/-]{16,})"
-)
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -55,11 +40,6 @@ class Machine:
     model: bool  # a model is configured
     model_sentence: messages.Sentence  # what to say if it is not
     directory: bool  # the session has a working directory
-
-
-def has_secret(text: str) -> bool:
-    """Whether `text` holds an assignment-like password, token, API key or secret, or a well-known kind of key."""
-    return bool(_ASSIGNED.search(text) or _TOLD.search(text) or _KNOWN.search(text))
 
 
 def plan(
@@ -123,23 +103,45 @@ def assignment(made: TaskPlan) -> Assignment:
     )
 
 
-def _invalid(text: str, next_step: str = "") -> Cause:
+def _secret(field: str) -> Cause:
+    """`field`: where it is; never what it is."""
+    known = messages.BLOCKERS[BlockerCode.SECRET_IN_GOAL]
+    happened = f"{field} holds what looks like a password, token, API key or secret"
+    return Cause(BlockerCode.SECRET_IN_GOAL, messages.Sentence(happened, known.next_step))
+
+
+def _invalid(text: str, next_step: str) -> Cause:
     return Cause(BlockerCode.INVALID_REQUEST, messages.Sentence(text, next_step))
 
 
 def _refusal(request: DelegateRequest, machine: Machine) -> Cause | None:
-    if has_secret(request.goal) or any(has_secret(text) for text in request.constraints):
-        return Cause(BlockerCode.SECRET_IN_GOAL)
+    if has_secret(request.goal):
+        return _secret("The goal")
+    if any(has_secret(text) for text in request.constraints):
+        return _secret("A constraint (constraints)")
     if len(request.variables) > L.MAX_VARIABLES:
-        return _invalid(f"There are more than {L.MAX_VARIABLES} variables")
+        return _invalid(f"There are more than {L.MAX_VARIABLES} variables", "Give fewer variables.")
     if not all(_VARIABLE_NAME.fullmatch(name) for name in request.variables):
-        return _invalid("A variable's name is not a word of letters, digits and _")
+        return _invalid(
+            "A variable's name is not a word of letters, digits and _", "Name it like customer_id."
+        )
     if request.url is not None and not _plain_url(request.url):
-        return _invalid("The start URL is not an http or https address without user name")
+        return _invalid(
+            "The start URL is not an http or https address without user name",
+            "Give one like https://example.com/page, without user name and password.",
+        )
+    if request.url is not None and address_has_secret(request.url):
+        return _secret("The start URL (url)")
+    variable = variables_with_secret(request.variables)
+    if variable is not None:
+        return _secret(f"The variable {variable} (variables)")
     purposes = [item.purpose for item in request.deliverables]
     paths = [item.path for item in request.deliverables if item.path is not None]
     if len(set(purposes)) != len(purposes) or len(set(paths)) != len(paths):
-        return _invalid("Two deliverables have the same purpose or path")
+        return _invalid(
+            "Two deliverables have the same purpose or path",
+            "Give each deliverable a purpose and a path of its own.",
+        )
     if paths and not machine.directory:
         return Cause(BlockerCode.INVALID_REQUEST, messages.NO_DIRECTORY)
     if request.playbook is None and not machine.model:
@@ -151,10 +153,13 @@ def _check_playbook(book: bytes, request: DelegateRequest, budget: Budget) -> Ca
     try:
         playbook.parse(book, request.variables, budget.tool_calls)
     except UsageError as error:
-        return _invalid(error.message[:1].upper() + error.message[1:], error.next_step)
+        return _invalid(
+            error.message[:1].upper() + error.message[1:],
+            error.next_step or "Correct the playbook and delegate again.",
+        )
     # As written, before variables are put in: literals are what a person may have typed a secret into.
     if any(has_secret(text) for text in _strings(msgspec.json.decode(book))):
-        return Cause(BlockerCode.SECRET_IN_GOAL)
+        return _secret("The playbook")
     return None
 
 

@@ -30,7 +30,7 @@ from ..protocol.results import (
     Status,
     Usage,
 )
-from .messages import BLOCKERS, VERDICTS, Sentence
+from .messages import BLOCKERS, TOOLS, VERDICTS, Sentence
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[a-z]{1,8}[-_][a-z2-7]{4,32}")
@@ -79,19 +79,25 @@ def accept(frame: TaskFinished, task: str) -> BrowserDelegateResult:
 def with_blocker(
     result: BrowserDelegateResult, planner: PlannerKind, tool: str, code: ToolErrorCode | None
 ) -> BrowserDelegateResult:
-    """A blocked task's code, from how its newest call ended (`tool`, `code`: None if it went well).
+    """A blocked task's code and the next step of a blocked or failed one, from how its newest call ended.
+
+    `tool`, `code`: of that call; `code` None if it went well.
 
     The call is the bridge's word, not the worker's; a worker that claims to be blocked names no code itself.
     """
-    if result.execution_status is not Status.BLOCKED or result.blocker_code is not None:
+    if result.execution_status not in (Status.BLOCKED, Status.FAILED) or result.blocker_code is not None:
         return result
-    if code in _DENIED:
+    blocked = result.execution_status is Status.BLOCKED
+    blocker: BlockerCode | None = None
+    if blocked and code in _DENIED:
         blocker = BlockerCode.POLICY_DENIED
-    elif planner is PlannerKind.PLAYBOOK and tool == "browser_page_wait" and code in _UNMET:
+    elif blocked and planner is PlannerKind.PLAYBOOK and tool == "browser_page_wait" and code in _UNMET:
         blocker = BlockerCode.EXPECTATION_FAILED
-    else:
-        return result
-    next_step = result.next_step or BLOCKERS[blocker].next_step
+    next_step = result.next_step
+    if next_step is None and blocker is not None:
+        next_step = BLOCKERS[blocker].next_step
+    elif next_step is None and code is not None:
+        next_step = TOOLS[code]
     return msgspec.structs.replace(result, blocker_code=blocker, next_step=next_step)
 
 
@@ -166,7 +172,9 @@ def conclude(
             failed += not arrived
         if wanted.required and not (present and arrived):
             missing = True
-            unmet.append(f"{wanted.purpose}: {'not delivered' if present else 'not produced'}")
+            # Customs say of a missing one the same in the same words, so it is told once.
+            fault = "was not delivered" if present else "is missing"
+            unmet.append(f"deliverable {wanted.purpose} ({wanted.kind.value}) {fault}")
     status = own.execution_status
     if missing and status is Status.COMPLETED:
         status = Status.PARTIAL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,17 @@ from browsercell.protocol.results import BrowserDelegateResult, DeliveryStatus, 
 from browsercell.supervisor.demo.server import Bookshop
 
 from tests.support.live import Live, done, navigate, said, table_to, tool, wanted
+
+
+def once(change: Callable[[], object]) -> Callable[[object], None]:
+    """A listener that makes `change` at the first progress: after the path was found good, before it is used."""
+    left = [change]
+
+    def listen(_progress: object) -> None:
+        while left:
+            left.pop()()
+
+    return listen
 
 
 def prices(host: Client, shop: Bookshop, path: str, **more: Any) -> BrowserDelegateResult:
@@ -41,8 +53,7 @@ def test_an_existing_file_is_never_overwritten_and_a_retry_delivers(
     host: Client, bookshop: Bookshop, outbox: Path, live: Live
 ) -> None:
     target = outbox / "prices.csv"
-    target.write_text("mine")
-    result = prices(host, bookshop, "prices.csv")
+    result = prices(host, bookshop, "prices.csv", on_progress=once(lambda: target.write_text("mine")))
     assert (result.status, result.execution_status) == (Status.PARTIAL, Status.COMPLETED), said(result)
     assert [delivery.code for delivery in result.deliveries] == ["exists"]
     assert target.read_text() == "mine"
@@ -63,8 +74,13 @@ def test_a_link_in_the_path_is_not_followed(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (outbox / "sub").symlink_to(elsewhere)
-    result = prices(host, bookshop, "sub/prices.csv")
+    (outbox / "sub").mkdir()
+
+    def swap() -> None:
+        (outbox / "sub").rmdir()
+        (outbox / "sub").symlink_to(elsewhere)
+
+    result = prices(host, bookshop, "sub/prices.csv", on_progress=once(swap))
     assert result.status is Status.PARTIAL, said(result)
     assert [delivery.code for delivery in result.deliveries] == ["symlink"]
     assert list(elsewhere.iterdir()) == []
@@ -78,7 +94,8 @@ def test_a_link_in_the_path_is_not_followed(
 def test_a_missing_folder_is_named_and_another_path_can_be_given(
     host: Client, bookshop: Bookshop, outbox: Path
 ) -> None:
-    result = prices(host, bookshop, "nowhere/prices.csv")
+    (outbox / "nowhere").mkdir()
+    result = prices(host, bookshop, "nowhere/prices.csv", on_progress=once((outbox / "nowhere").rmdir))
     assert result.status is Status.PARTIAL, said(result)
     assert [delivery.code for delivery in result.deliveries] == ["no-such-directory"]
     (again,) = host.deliver([{"artifactId": result.artifacts[0].artifact_id, "path": "here.csv"}])
@@ -86,8 +103,10 @@ def test_a_missing_folder_is_named_and_another_path_can_be_given(
     assert (outbox / "here.csv").stat().st_size == again.size
 
 
-@pytest.mark.parametrize("path", ["../prices.csv", "/prices.csv", "a/../../b.csv", "a//b.csv"])
-def test_a_path_out_of_the_folder_is_refused_before_anything_runs(
+@pytest.mark.parametrize(
+    "path", ["../prices.csv", "/prices.csv", "a/../../b.csv", "a//b.csv", "nowhere/prices.csv"]
+)
+def test_a_path_that_can_not_be_used_is_refused_before_anything_runs(
     host: Client, bookshop: Bookshop, outbox: Path, path: str
 ) -> None:
     result = prices(host, bookshop, path)

@@ -87,16 +87,63 @@ def test_a_task_runs_is_delivered_and_leaves_nothing(tmp_path: Path) -> None:
     supervise(tmp_path, work)
 
 
-def test_a_file_that_exists_makes_the_task_partial(tmp_path: Path) -> None:
-    (tmp_path / "out.csv").write_text("mine")
-
+def test_a_file_that_appears_during_the_task_makes_it_partial(tmp_path: Path) -> None:
     async def work(supervisor: Supervisor) -> None:
-        result = await s.delegate(
-            supervisor, "finish", directory=grant_directory(str(tmp_path)), deliverables=(TABLE,)
+        request = DelegateRequest("finish", deliverables=(TABLE,), playbook=(s.FINISH,))
+
+        def appears(*_: Any) -> None:
+            (tmp_path / "out.csv").write_text("mine")
+
+        handle = supervisor.delegate(
+            request, directory=grant_directory(str(tmp_path)), session="s-aaaa", on_progress=appears
         )
+        result = await handle.result()
         assert (result.status, result.delivery_status) == (Status.PARTIAL, DeliveryStatus.FAILED)
         assert result.deliveries[0].code == "exists"
         assert (tmp_path / "out.csv").read_text() == "mine"
+
+    supervise(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("path", "fault", "next_step"),
+    [
+        ("mine.csv", "the file exists", "Remove the file, or name another path."),
+        (
+            "nowhere/out.csv",
+            "a folder of the path does not exist",
+            "Create the folder, or name another path.",
+        ),
+        ("link/out.csv", "a folder of the path is a symbolic link", "Name a path of real folders."),
+        ("mine.csv/out.csv", "a folder of the path is no folder", "Name a path of real folders."),
+        ("../out.csv", "the path holds '..'", "Give a plain relative path."),
+        ("/out.csv", "the path is absolute", "Give one relative to the working directory."),
+    ],
+)
+def test_a_path_that_can_not_be_delivered_to_is_refused_before_anything_runs(
+    tmp_path: Path, path: str, fault: str, next_step: str
+) -> None:
+    session = tmp_path / "session"
+    session.mkdir()
+    (session / "mine.csv").write_text("mine")
+    (session / "link").symlink_to(tmp_path)
+    before = sorted(one.name for one in session.iterdir())
+
+    async def work(supervisor: Supervisor) -> None:
+        seen: list[Any] = []
+        fine = Deliverable("fine", ArtifactKind.TEXT, True, "fine.txt")
+        bad = Deliverable("prices", ArtifactKind.TABLE, False, path)
+        request = DelegateRequest("finish", deliverables=(fine, bad), playbook=(s.FINISH,))
+        directory = grant_directory(str(session))
+        handle = supervisor.delegate(
+            request, directory=directory, session="s-aaaa", on_progress=lambda *a: seen.append(a)
+        )
+        result = await handle.result()
+        assert (result.status, result.blocker_code) == (Status.FAILED, B.INVALID_REQUEST)
+        assert result.summary.startswith(f"Deliverable prices can't be delivered: {fault}")
+        assert (result.next_step, result.usage.generations, seen) == (next_step, 0, [])
+        assert sorted(one.name for one in session.iterdir()) == before
+        assert (session / "mine.csv").read_text() == "mine"
 
     supervise(tmp_path, work)
 
@@ -212,6 +259,30 @@ def test_a_cancelled_task_ends_cancelled_and_its_worker_is_gone(tmp_path: Path) 
         assert (result.blocker_code, result.side_effects) == (B.CANCELLED, SideEffects.POSSIBLE)
         assert gone(worker)
         await next_task_works(supervisor)
+
+    supervise(tmp_path, work)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_shutdown_during_a_task_is_told_as_one(tmp_path: Path, announced: bool) -> None:
+    async def work(supervisor: Supervisor) -> None:
+        phases: list[TaskPhase] = []
+        request = DelegateRequest("hang", playbook=(s.FINISH,))
+        handle = supervisor.delegate(
+            request, directory=None, session="s-aaaa", on_progress=lambda *a: phases.append(a[0])
+        )
+        await until(lambda: TaskPhase.RUNNING in phases)
+        if announced:  # hosts are let go in between, which cancels
+            supervisor.begin_stop()
+            handle.cancel()
+            late = await s.delegate(supervisor, "finish")
+            assert late.summary == messages.STOPPING.happened + "."
+        await supervisor.stop(5.0)
+        result = await handle.result()
+        assert (result.blocker_code, result.status) == (B.SUPERVISOR_RESTARTED, Status.FAILED)
+        assert result.retryable
+        assert result.summary == "The supervisor was shut down while the task ran."
+        assert (result.next_step or "").startswith("Delegate again")
 
     supervise(tmp_path, work)
 

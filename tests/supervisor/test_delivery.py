@@ -18,6 +18,7 @@ from browsercell.supervisor.delivery import (
     grant_directory,
     is_delivered,
     open_destination,
+    probe,
 )
 
 ROOT = os.geteuid() == 0
@@ -143,6 +144,52 @@ def test_what_exists_is_never_overwritten(directory: DirectoryGrant, kind: str) 
     before = target.lstat()
     assert refusal(lambda: put(directory, "x")) == "exists"
     assert target.lstat() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/out.csv", "absolute-path"),
+        ("../out.csv", "parent-path"),
+        ("nowhere/out.csv", "no-such-directory"),
+        ("link/out.csv", "symlink"),
+        ("sub/link/out.csv", "symlink"),
+        ("mine/out.csv", "not-a-directory"),
+        ("mine", "exists"),
+        ("sub", "exists"),
+        ("link", "exists"),
+        ("n" * 256, "invalid-path"),
+    ],
+)
+def test_a_probe_refuses_what_opening_would_refuse(directory: DirectoryGrant, path: str, code: str) -> None:
+    (here(directory) / "mine").write_text("mine")
+    (here(directory) / "link").symlink_to(here(directory).parent / "outside")
+    (here(directory) / "sub" / "link").symlink_to("deep")
+    assert refusal(lambda: probe(directory, path)) == code
+    assert refusal(lambda: open_destination(directory, path, "d_x")) == code
+
+
+def test_a_probe_makes_nothing_and_leaves_nothing_open(directory: DirectoryGrant) -> None:
+    before, opened = sorted(here(directory).rglob("*")), len(os.listdir("/proc/self/fd"))
+    probe(directory, "out.csv")
+    probe(directory, "sub/deep/out.csv")
+    assert sorted(here(directory).rglob("*")) == before
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_a_probe_sees_a_folder_that_can_not_be_written(
+    directory: DirectoryGrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_args, **_more: False)  # root may write everywhere
+    assert refusal(lambda: probe(directory, "out.csv")) == "no-permission"
+
+
+def test_a_probe_tells_a_failure_to_look(directory: DirectoryGrant, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_folder: int, _name: str) -> bool:
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(delivery, "_exists", broken)
+    assert refusal(lambda: probe(directory, "out.csv")) == "no-permission"
 
 
 def test_a_file_that_appears_while_the_bridge_writes_is_not_overwritten(directory: DirectoryGrant) -> None:

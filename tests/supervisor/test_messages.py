@@ -6,10 +6,12 @@ import errno
 import re
 
 import pytest
-from browsercell.protocol.errors import BlockerCode
+from browsercell.protocol.errors import BlockerCode, ToolErrorCode
 from browsercell.protocol.frames import DeliveryProblem, ModelProblem, PortProblem, StateProblem
 from browsercell.protocol.results import Status
 from browsercell.supervisor import delivery, messages
+
+COMMANDS = {"run", "status", "doctor", "demo", "delegate", "config show", "config schema", "config check"}
 
 
 def test_every_code_has_a_sentence() -> None:
@@ -23,6 +25,35 @@ def test_every_code_has_a_sentence() -> None:
 def test_every_code_that_opening_a_destination_can_give_has_a_sentence() -> None:
     assert set(delivery._CODES.values()) <= set(messages.DELIVERIES)
     assert errno.EEXIST in delivery._CODES
+
+
+def test_every_tool_error_and_every_refusal_of_a_path_says_what_to_do() -> None:
+    assert set(messages.TOOLS) == set(ToolErrorCode)
+    assert all(messages.TOOLS.values())
+    assert set(messages.TARGETS) <= set(messages.DELIVERIES)
+    for code in messages.DELIVERIES:
+        sentence = messages.target("prices", code)
+        assert "prices" in sentence.happened
+        assert sentence.next_step
+        assert "then deliver again" not in sentence.next_step or code not in delivery._CODES.values()
+
+
+def test_no_next_step_names_a_command_that_does_not_exist() -> None:
+    steps = [sentence.next_step for sentence in all_sentences()] + list(messages.TOOLS.values())
+    named = {
+        match
+        for step in steps
+        for match in re.findall(r"[Rr]un: supervisor (\w+(?: check| show| schema)?)", step)
+    }
+    assert named <= COMMANDS
+    loose = [step for step in steps if re.search(r"supervisor extension|see supervisor", step)]
+    assert not loose
+
+
+def test_a_policy_refusal_names_the_mode_in_which_the_lists_count() -> None:
+    step = messages.BLOCKERS[BlockerCode.POLICY_DENIED].next_step
+    assert 'network.mode = "allowlist"' in step
+    assert "network.allow_hosts or network.allow_cidrs" in step
 
 
 def all_sentences() -> list[messages.Sentence]:

@@ -74,7 +74,11 @@ def test_an_unusable_model_is_told_with_what_to_do() -> None:
     [
         (FULL, True, ""),
         (BARE, False, "make setup"),
-        (replace(BARE, bridge_ready=f.BridgeReady(0, f.PortProblem.NO_TOKEN)), True, "extension pair"),
+        (
+            replace(BARE, bridge_ready=f.BridgeReady(0, f.PortProblem.NO_TOKEN)),
+            True,
+            "Remove the file pairing-token",
+        ),
         (replace(BARE, bridge_ready=f.BridgeReady(17321)), True, "chrome://extensions"),
         (BARE, True, "chrome://extensions"),
     ],

@@ -21,7 +21,7 @@ from browsercell.protocol.results import (
     TaskLimits,
 )
 from browsercell.supervisor import messages
-from browsercell.supervisor.requests import Machine, assignment, has_secret, plan, wanted
+from browsercell.supervisor.requests import Machine, assignment, plan, wanted
 from browsercell.supervisor.settings import LimitSettings
 from browsercell.supervisor.task_events import TaskPlan
 from browsercell.supervisor.verdict import Cause
@@ -46,58 +46,45 @@ def code(machine: Machine = ALL, **fields: Any) -> BlockerCode:
     return cause.code
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Log in, password: hunter2!",
-        "use PASSWORD=abcd",
-        "my api key is 8f3a92bc",
-        'the token: "abcdefgh"',
-        "secret => s3cr3t-value",
-        "access_key=AKxyz123",
-        "密码：abc12345",
-        "登录，口令是 abc12345",
-        "call with sk-abcdefghijklmnop1234",
-        "ghp_abcdefghijklmnopqrstuvwx",
-        "Authorization: Bearer abcdefghijklmnopqrst",
-        "AKIAABCDEFGHIJKLMNOP",
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0",
-    ],
-)
-def test_assignment_like_secrets_are_found(text: str) -> None:
-    assert has_secret(text)
+TYPED = {
+    "tool": "browser_page_type",
+    "args": {"target": {"role": "textbox", "name": "A"}, "text": "password: hunter2"},
+}
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("fields", "named"),
     [
-        "Say whether the password field is shown",
-        "The password is required there",
-        "Explain what an API key is",
-        "Change the password: ${new}",
-        "Read the article 'Tokens: a history'",
-        "Find the docs about secret: https://example.com",
-        "Compare the token prices",
-        "the secretary: Miller",
+        ({"goal": "password: hunter2"}, "The goal"),
+        ({"constraints": ("Be quick", "token=abcd1234")}, "constraints"),
+        ({"url": "https://example.com/?token=abcd1234"}, "(url)"),
+        ({"url": "https://example.com/#access_token=abcd1234"}, "(url)"),
+        ({"variables": {"site": "x", "user_password": "hunter2"}}, "variable user_password"),
+        ({"variables": {"note": "sk-proj-abcdefgh1234"}}, "variable note"),
+        ({"variables": {"note": "password: hunter2"}, "playbook": steps(FINISH)}, "variable note"),
+        ({"playbook": steps(TYPED, FINISH)}, "The playbook"),
     ],
 )
-def test_words_about_secrets_are_no_secrets(text: str) -> None:
-    assert not has_secret(text)
+def test_a_secret_is_refused_wherever_it_is_and_the_field_is_named(
+    fields: dict[str, Any], named: str
+) -> None:
+    cause = judge(**fields)
+    assert isinstance(cause, Cause)
+    assert cause.code is BlockerCode.SECRET_IN_GOAL
+    assert cause.sentence is not None
+    assert named in cause.sentence.happened
+    assert cause.sentence.next_step
+    assert not any(value in cause.sentence.happened for value in ("hunter2", "abcd1234", "sk-proj"))
 
 
-def test_secrets_are_looked_for_in_goal_constraints_and_playbook_but_not_in_variables() -> None:
-    assert code(goal="password: hunter2") is BlockerCode.SECRET_IN_GOAL
-    assert code(constraints=("token=abcd1234",)) is BlockerCode.SECRET_IN_GOAL
-    typed = {
-        "tool": "browser_page_type",
-        "args": {"target": {"role": "textbox", "name": "A"}, "text": "password: hunter2"},
-    }
-    assert code(playbook=steps(typed, FINISH)) is BlockerCode.SECRET_IN_GOAL
-    typed["args"]["text"] = "${note}"  # type: ignore[index]
+def test_ordinary_addresses_and_variables_are_no_secrets() -> None:
     look = {"tool": "browser_page_observe", "args": {"max_elements": 5}}
-    assert isinstance(
-        judge(playbook=steps(look, typed, FINISH), variables={"note": "password: hunter2"}), TaskPlan
+    planned = judge(
+        url="https://example.com/search?q=token+ring&pageToken=CAUQAA&key=features",
+        variables={"site": "https://example.com/", "keyword": "password reset", "token_count": "12"},
+        playbook=steps(look, FINISH),
     )
+    assert isinstance(planned, TaskPlan)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +108,11 @@ def test_secrets_are_looked_for_in_goal_constraints_and_playbook_but_not_in_vari
     ],
 )  # fmt: skip
 def test_what_can_not_be_carried_out_as_written_is_invalid(fields: dict[str, Any]) -> None:
-    assert code(**fields) is BlockerCode.INVALID_REQUEST
+    cause = judge(**fields)
+    assert isinstance(cause, Cause)
+    assert cause.code is BlockerCode.INVALID_REQUEST
+    assert cause.sentence is not None
+    assert cause.sentence.next_step
 
 
 def test_a_refusal_names_the_fault_and_never_a_value() -> None:

@@ -21,7 +21,7 @@ from browsercell.protocol.results import (
     Status,
     Usage,
 )
-from browsercell.supervisor.messages import BLOCKERS, VERDICTS, Sentence
+from browsercell.supervisor.messages import BLOCKERS, TOOLS, VERDICTS, Sentence
 from browsercell.supervisor.verdict import (
     Cause,
     Wanted,
@@ -122,7 +122,10 @@ def test_all_delivered_is_completed() -> None:
 
 @pytest.mark.parametrize(
     ("artifacts", "deliveries", "unmet"),
-    [((), (), "prices: not produced"), ((ARTIFACT,), (delivered(ok=False),), "prices: not delivered")],
+    [
+        ((), (), "deliverable prices (table) is missing"),
+        ((ARTIFACT,), (delivered(ok=False),), "deliverable prices (table) was not delivered"),
+    ],
 )
 def test_a_required_deliverable_that_is_missing_or_fails_makes_it_partial(
     artifacts: tuple[ResolvedArtifact, ...], deliveries: tuple[Delivery, ...], unmet: str
@@ -131,6 +134,12 @@ def test_a_required_deliverable_that_is_missing_or_fails_makes_it_partial(
     assert (result.status, result.execution_status) == (Status.PARTIAL, Status.COMPLETED)
     assert result.delivery_status is DeliveryStatus.FAILED
     assert result.unmet_requirements == (unmet,)
+
+
+def test_what_customs_missed_already_is_told_once() -> None:
+    customs = ("deliverable prices (table) is missing", "the tax")  # the bridge's own words
+    result = end(own(status=Status.PARTIAL, unmet_requirements=customs), (TABLE,))
+    assert result.unmet_requirements == ("deliverable prices (table) is missing", "the tax")
 
 
 def test_an_optional_deliverable_that_was_not_made_costs_nothing() -> None:
@@ -217,7 +226,18 @@ def test_a_blocked_task_gets_its_code_from_its_newest_call(
 ) -> None:
     made = with_blocker(own(execution_status=Status.BLOCKED), planner, tool, code)
     assert made.blocker_code is blocker
-    assert made.next_step == (None if blocker is None else BLOCKERS[blocker].next_step)
+    told = None if code is None else TOOLS[code]
+    assert made.next_step == (told if blocker is None else BLOCKERS[blocker].next_step)
+
+
+@pytest.mark.parametrize("status", [Status.BLOCKED, Status.FAILED])
+@pytest.mark.parametrize("code", list(ToolErrorCode))
+def test_an_end_by_a_failing_call_always_has_a_next_step(status: Status, code: ToolErrorCode) -> None:
+    made = with_blocker(own(execution_status=status), PlannerKind.PLAYBOOK, "browser_page_navigate", code)
+    assert made.next_step
+    assert made.blocker_code is None or status is Status.BLOCKED
+    again = own(execution_status=status, next_step="Ask the owner")
+    assert with_blocker(again, PlannerKind.LLM, "browser_page_click", code).next_step == "Ask the owner"
 
 
 def test_only_a_blocked_task_gets_a_code_and_its_own_next_step_stays() -> None:
