@@ -27,6 +27,10 @@ def page(title: str, body: str) -> str:
 
 
 PAGES: Final[dict[str, str]] = {
+    "/endless": page("Endless", "<h1>Busy</h1><script>while (true) {}</script>"),
+    "/endless-later": page("Endless", "<h1>Busy</h1><script>onload = () => { while (true) {} }</script>"),
+    "/many": page("Many", "".join(f"<button>b{i}</button>" for i in range(100_000))),
+    "/alert": page("Alert", "<script>alert('first')</script><h1>After the alert</h1>"),
     "/shop": page(
         "Shop",
         f"""<nav aria-label=Main><a href=/home>Home</a> <a href=/about>About us</a></nav>

@@ -265,11 +265,15 @@ def test_pages_that_do_not_load(open_tab: Open) -> None:
     tab = open_tab("/shop")
     error = tab.fails("page_navigate", Code.NAVIGATION_FAILED, url="http://localhost:9/")
     assert "net::ERR_" in error.message
+    assert not error.may_have_effect
     tab.fails("page_observe", Code.ERROR_PAGE)
     tab.fails("page_click", Code.ERROR_PAGE, name="Go")
     with pytest.raises(ToolFailed) as caught:
         tab.world.peer.open("http://127.0.0.1:9/")
     assert caught.value.error.code == Code.NAVIGATION_FAILED
+    assert not caught.value.error.may_have_effect
+    # Its request may be a form's, sent again.
+    assert tab.fails("page_navigate", Code.NAVIGATION_FAILED, history="reload").may_have_effect
 
 
 @pytest.mark.parametrize(

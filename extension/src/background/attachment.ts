@@ -142,19 +142,27 @@ export class Debugger {
     this.#crashed.delete(tab);
   }
 
-  /** Whether Chrome still attaches to a tab that does not answer: then a dialog is open, otherwise its script runs. */
-  async answersAttach(tab: number, ms: number): Promise<boolean> {
-    if (this.attached(tab)) return false;
-    const attach = chrome.debugger.attach({ tabId: tab }, PROTOCOL).then(
-      () => true,
-      () => false,
-    );
-    const late = new Promise<boolean>((done) => setTimeout(() => done(false), ms));
-    const answered = await Promise.race([attach, late]);
-    void attach.then(async (done) => {
-      if (done && !this.attached(tab)) await chrome.debugger.detach({ tabId: tab }).catch(() => undefined); // the tab may be gone
-    });
-    return answered;
+  /**
+   * Whether a tab that does not answer waits in a dialog (true) or its script runs on (false), within `ms`.
+   *
+   * Only the tab that a person would see can: Chrome answers dialogs of the others itself. While one is open Chrome drops
+   * keys and says so at once; a busy page owes the answer (both measured). The key let go is none that a keyboard has.
+   */
+  async waitsInDialog(tab: number, ms: number): Promise<boolean> {
+    const ask = async (): Promise<boolean> => {
+      if (!(await chrome.tabs.get(tab)).active) return false;
+      const own = !this.attached(tab);
+      if (own) await chrome.debugger.attach({ tabId: tab }, PROTOCOL);
+      const key = this.send(tab, "Input.dispatchKeyEvent", { type: "keyUp" });
+      const late = new Promise<boolean>((done) => setTimeout(() => done(false), ms));
+      try {
+        return await Promise.race([key.then(() => true), late]);
+      } finally {
+        key.catch(() => undefined); // detached before the page took it
+        if (own && !this.attached(tab)) await chrome.debugger.detach({ tabId: tab });
+      }
+    };
+    return await ask().catch(() => false); // the tab is gone, or no debugger may come here: no dialog was seen
   }
 
   async #attach(tab: number): Promise<void> {

@@ -32,6 +32,8 @@ export interface NavigationEvents {
 }
 
 const POLL_MS = 250; // pages restored from the back-forward cache may send no "completed"
+const PULSE_MS = 500; // most pages are loaded before anything is asked
+const STUCK_MS = 9_000; // a page that lets nothing run for so long answers no tool within its 10 s either
 const ABORT_GRACE_MS = 300; // a load replaced by another one ends with ERR_ABORTED before that one begins
 
 export class Navigations {
@@ -132,7 +134,7 @@ export class Navigations {
   }
 }
 
-export type LoadEnd = "completed" | "same-document" | "loading" | "nothing" | "closed" | { readonly error: string };
+export type LoadEnd = "completed" | "same-document" | "loading" | "stuck" | "nothing" | "closed" | { readonly error: string };
 
 export class Watch {
   readonly #all: Navigations;
@@ -187,6 +189,7 @@ export class Watch {
   /** Waits for the load's end, as long as the command's deadline lets it; `inside`: a same-document navigation will do. */
   async loaded(context: Context, inside: boolean, spare = 500): Promise<LoadEnd> {
     let abortedAt: number | null = null;
+    const pulse = new Pulse(this.#tab);
     for (;;) {
       if (this.closed) return "closed";
       const load = this.started ? this.#state.load : null;
@@ -199,6 +202,9 @@ export class Watch {
         abortedAt = null;
       }
       if (inside && !this.started && this.sameDocument) return "same-document";
+      if (load?.committed === true && load.error === "") {
+        if (pulse.silent(load.documentId, performance.now())) return "stuck";
+      }
       const rest = left(context, spare);
       if (rest <= 0 || context.signal.aborted) return this.committed ? "loading" : "nothing";
       await this.#all.next(this.#tab, Math.min(rest, abortedAt === null ? POLL_MS : ABORT_GRACE_MS), context.signal);
@@ -207,5 +213,38 @@ export class Watch {
         if (tab?.status === "complete" && this.#state.load?.committed === true && this.#state.load.error === "") return "completed";
       }
     }
+  }
+}
+
+/** Whether the script of a page that loads lets anything else run: asked again once answered, never twice at a time. */
+class Pulse {
+  readonly #tab: number;
+  #documentId = "";
+  /** When the question was put that has no answer yet. */
+  #asked: number | null = null;
+  /** When the document last answered, or was first looked at. */
+  #heard = 0;
+
+  constructor(tab: number) {
+    this.#tab = tab;
+  }
+
+  silent(documentId: string, now: number): boolean {
+    if (documentId !== this.#documentId) {
+      this.#documentId = documentId;
+      this.#asked = null;
+      this.#heard = now;
+    }
+    if (this.#asked !== null) return now - this.#asked >= STUCK_MS;
+    if (now - this.#heard < PULSE_MS) return false;
+    this.#asked = now;
+    const answered = (): void => {
+      if (documentId !== this.#documentId) return;
+      this.#asked = null;
+      this.#heard = performance.now();
+    };
+    // A document that may not be asked, or that has left, keeps nobody waiting.
+    chrome.scripting.executeScript({ target: { tabId: this.#tab, documentIds: [documentId] }, func: () => true, injectImmediately: true }).then(answered, answered);
+    return false;
   }
 }

@@ -25,6 +25,7 @@ export interface FrameInfo {
   readonly parentFrameId: number;
 }
 
+const WORK_SPARE_MS = 1_000; // before its time is up the page runtime itself says that a page is too large
 const DIAGNOSE_MS = 600; // kept free at the end of a command to find out why a page does not answer
 /** Calls that change nothing: if the document leaves under them, the next one is asked. */
 const READS = new Set(["observe", "find", "extract", "state", "box"]);
@@ -46,8 +47,8 @@ export class Pages {
     const documentId = frame === 0 ? undefined : this.#session.documentOf(tab, frame);
     if (frame !== 0 && documentId === undefined) throw staleFrame();
     const state = this.#session.take(tab);
-    const message = { op, args, frame, first: frame === 0 ? state.first : 1, id: context.id };
     const limit = left(context, DIAGNOSE_MS);
+    const message = { op, args, frame, first: frame === 0 ? state.first : 1, id: context.id, limit: Math.max(limit / 2, limit - WORK_SPARE_MS) };
     const send = async (): Promise<unknown> => {
       try {
         return await this.#channels.ask(tab, documentId, message);
@@ -106,10 +107,10 @@ export class Pages {
   /** Why a page that exists does not answer. */
   async #silent(tab: number, context: Context): Promise<Failure> {
     if (this.#debugger.crashed(tab)) return crashedFailure();
-    if (await this.#debugger.answersAttach(tab, left(context, 150))) {
+    if (await this.#debugger.waitsInDialog(tab, left(context, 200))) {
       return new Failure("blocked-by-dialog", "The page waits in a dialog", { retryable: true, nextTool: "browser_tabs_close" });
     }
-    return new Failure("timeout", "The page did not answer in time", { retryable: true, nextTool: "browser_page_observe" });
+    return new Failure("timeout", "The page's script does not let anything else run", { retryable: true, nextTool: "browser_page_observe" });
   }
 }
 

@@ -9,6 +9,7 @@ import type { Pages } from "./pages";
 import type { Pairing } from "./pairing";
 import type { Session } from "./session";
 
+const ARRIVED_MS = 5_000; // a page that takes longer to say what it is has arrived all the same
 const TRAVEL_MS = 1_000; // a step in the history begins within this, or there is no page to go to
 
 export class Tabs {
@@ -36,7 +37,6 @@ export class Tabs {
 
   async open(args: TabsOpenArgs, context: Context): Promise<PageReply> {
     this.checkUrl(args.url);
-    context.effect = true;
     const tab = await create(args.url);
     this.session.take(tab);
     const watch = this.navigations.watch(tab, true);
@@ -47,6 +47,11 @@ export class Tabs {
       await chrome.tabs.remove(tab).catch(() => undefined); // closed by itself
       if (context.signal.aborted) throw new Failure("cancelled", "The command was cancelled");
       throw loadFailure(end);
+    }
+    if (end === "stuck") {
+      this.session.drop(tab);
+      await chrome.tabs.remove(tab).catch(() => undefined); // closed by itself
+      throw stuckFailure();
     }
     return { ...(await this.arrived(tab, context, end)), tab };
   }
@@ -67,7 +72,7 @@ export class Tabs {
     if (args.url !== undefined) this.checkUrl(args.url);
     const watch = this.navigations.watch(tab);
     const before = await chrome.tabs.get(tab);
-    context.effect = true;
+    context.effect = args.history !== undefined; // a page of the history may be the answer to a form, sent again; a URL is only read
     if (args.url !== undefined) await chrome.tabs.update(tab, { url: args.url });
     else if (args.history === "reload") await chrome.tabs.reload(tab);
     else await this.#travel(tab, args.history === "back" ? -1 : 1, watch, context);
@@ -77,6 +82,7 @@ export class Tabs {
       if (context.signal.aborted) throw new Failure("cancelled", "The command was cancelled");
       throw loadFailure(end);
     }
+    if (end === "stuck") throw stuckFailure();
     const reply = await this.arrived(tab, context, end);
     return { ...reply, changes: { page: true, ...(reply.url === before.url ? {} : { url: true }), ...dialogChange(this.dbg.takeDialog(tab)) } };
   }
@@ -100,10 +106,11 @@ export class Tabs {
   }
 
   /** What stands in the tab after a navigation. Pages no extension may read are named by the browser. */
-  async arrived(tab: number, context: Context, end: LoadEnd): Promise<PageReply> {
+  async arrived(tab: number, context: Context, end: Exclude<LoadEnd, "stuck">): Promise<PageReply> {
     const text = end === "loading" ? "The page is still loading" : "The page is loaded";
+    const soon = { ...context, deadline: Math.min(context.deadline, performance.now() + ARRIVED_MS) };
     try {
-      const { ok, url, title } = await this.pages.call<{ version: string }>(tab, 0, "state", {}, context);
+      const { ok, url, title } = await this.pages.call<{ version: string }>(tab, 0, "state", {}, soon);
       this.checkPlace(url);
       return { text, url, title, version: ok.version };
     } catch (error) {
@@ -159,6 +166,9 @@ function loadFailure(end: "nothing" | { readonly error: string }): Failure {
   const name = /^net::[A-Z0-9_]+$/.test(end.error) ? end.error : "an unknown error";
   return new Failure("navigation-failed", `The page did not load: ${name}`, { refsValid: false, retryable: true, nextTool: "browser_page_navigate" });
 }
+
+const stuckFailure = (): Failure =>
+  new Failure("timeout", "The page began to load, but its script does not let anything else run", { refsValid: false, retryable: true, nextTool: "browser_page_navigate" });
 
 export const dialogChange = (dialog: string): { dialog?: string } => (dialog === "" ? {} : { dialog });
 

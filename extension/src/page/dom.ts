@@ -8,6 +8,8 @@
  * Holds no state. Does not judge what an element means.
  */
 
+import { spend } from "./budget";
+
 type Getter<R> = (self: object) => R;
 
 function getter<R>(proto: object, name: string): Getter<R> {
@@ -229,6 +231,7 @@ export function remembered<R>(ask: (el: Element) => R): (el: Element) => R {
   let answers = new Map<Element, R>();
   let of = 0;
   return (el) => {
+    spend();
     if (!inside) return ask(el);
     if (of !== pass) {
       answers = new Map();

@@ -25,6 +25,7 @@ import {
   syntheticType,
   unknownOption,
 } from "./act";
+import { withinBudget } from "./budget";
 import { isSelect, rectOf, titleOf, attr, queryAll, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
 import { extract } from "./extract";
@@ -47,6 +48,8 @@ export interface PageCall {
   readonly frame: number;
   readonly first: number;
   readonly id: number;
+  /** Milliseconds that reading the page may take. */
+  readonly limit: number;
 }
 
 type ClickArgs = Pointer & { readonly trusted: boolean };
@@ -315,6 +318,9 @@ function queryFrames(): HTMLIFrameElement[] {
   return root === null ? [] : (queryAll(root, "iframe,frame,object") as HTMLIFrameElement[]);
 }
 
+/** Operations that read all of the page in one go. */
+const READS: ReadonlySet<string> = new Set(["observe", "find", "extract", "state"]);
+
 const CHANNEL = "browsercell";
 
 interface Runtime {
@@ -347,7 +353,8 @@ async function answer(call: PageCall): Promise<string> {
   try {
     begin(call.first, call.frame);
     const run = OPS[call.op] as (args: unknown, id: number) => unknown;
-    const ok = await run(call.args, call.id);
+    const work = () => run(call.args, call.id);
+    const ok = READS.has(call.op) ? withinBudget(call.limit, work) : await work();
     return JSON.stringify({ ok, url: location.href, title: titleOf(document), next: nextNumber() });
   } catch (error) {
     shape = error instanceof Fault ? error.shape : { code: "internal", message: "The page runtime failed" };
