@@ -202,7 +202,9 @@ def test_a_changed_meaning_makes_a_ref_stale(open_tab: Open, change: str) -> Non
     tab = open_tab("/refs")
     ref = tab.ref('"Buy"')
     if change == "reload":
-        tab.run("page_navigate", history="reload")  # waits for the new document, which a script's reload does not
+        tab.run(
+            "page_navigate", history="reload"
+        )  # waits for the new document, which a script's reload does not
     else:
         tab.js(change)
     error = tab.fails("page_click", Code.STALE_REF, ref=ref)
