@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 _PASSWORD: Final = (
-    r"(?:pass(?:word|wd|phrase|code)s?|passwort|kennwort|pwd|pin(?:[ -]?(?:code|number|nummer))?|contraseña|"
+    r"(?:pass(?:word|wd|phrase|code)s?|passwort|kennwort|pwd|contraseña|"
     r"mot de passe|senha|密码|密碼|口令)"
 )
 _NAME: Final = (
@@ -36,14 +36,20 @@ _DESCRIBING: Final = re.compile(
     r"(?i)(?:\w+(?:ed|en|ing|able|ible|ly|lich)|not|wrong|right|correct|incorrect|lost|sent|set|put|kept|invalid|valid|weak|"
     r"strong|secure|safe|empty|blank|optional|mandatory|necessary|secret|private|public|good|bad|fine|new|old|short|long|"
     r"longer|shorter|too|the|this|that|there|here|also|still|already|always|never|now|only|just|for|from|what|where|when|"
-    r"which|why|how|and|but|case-sensitive|visible|present|absent|right|available|unique|one|same|different|required|"
+    r"which|why|how|and|but|case|case-sensitive|more|less|hard|easy|any|all|some|part|your|his|"
+    r"her|their|its|six|seven|eight|nine|ten|eleven|twelve|visible|present|absent|available|unique|one|same|different|required|"
     r"nicht|falsch|richtig|korrekt|leer|erforderlich|notwendig|abgelaufen|gesperrt|sicher|unsicher|schwach|stark|das|der|"
     r"die|noch|schon|bereits|immer|nie|nur|auch|ein|eine|gleich|zwingend|bekannt|unbekannt|gültig|ungültig)"
 )
 # "log in with password hunter2": said after a word of use, and with a digit.
 _USED: Final = re.compile(
-    rf"(?i)\b(?:with|use|using|enter|type|mit|and|und)\s+(?:(?:the|my|das|meinem)\s+)?{_PASSWORD}\s+[\"'`“„]?"
+    rf"(?i)\b(?:with|use|using|enter|type|mit|and|und)\s+(?:(?:the|my|das|meinem)\s+)?(?:{_PASSWORD}|pin)\s+[\"'`“„]?"
     r"(?=\S*[0-9])(?![$<{])\S{4,}"
+)
+# "user admin password admin123": small letters and digits mixed, which no name of a method ("SHA256") has.
+_BESIDE: Final = re.compile(
+    r"(?i:(?<![a-z])(?:password|passwort|kennwort|passphrase|passwd|pwd))\s+[\"'`“„]?(?=[^\s/]*[a-z])(?=[^\s/]*[0-9])"
+    r"(?![$<{])[^\s/]{6,}"
 )
 # A Chinese sentence has no spaces: what follows must be Latin letters, digits or signs.
 _TOLD_CHINESE: Final = re.compile(
@@ -76,7 +82,7 @@ _MIN_VALUE: Final = 3  # characters: `token=1` is a switch, not a secret
 
 def has_secret(text: str) -> bool:
     """Whether `text` holds an assignment-like password, token, API key or secret, or a well-known kind of key."""
-    found = (_ASSIGNED, _TOLD, _USED, _TOLD_CHINESE, _PIN, _KNOWN)
+    found = (_ASSIGNED, _TOLD, _USED, _BESIDE, _TOLD_CHINESE, _PIN, _KNOWN)
     if any(pattern.search(text) for pattern in found):
         return True
     words = (match.group(1).rstrip(".,;:!?)") for match in _TOLD_WORD.finditer(text))
