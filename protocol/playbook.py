@@ -68,7 +68,7 @@ def substitute(value: Any, variables: Mapping[str, str]) -> Any:
         if name not in variables:
             raise UsageError(
                 f"the playbook uses ${{{name}}} but no such variable is given",
-                next_step=f"Pass --var {name}=…",
+                next_step=f"Give it in variables (on the command line: --var {name}=…)",
             )
         return variables[name]
 

@@ -112,6 +112,7 @@ async def _serve(
         await asyncio.wait((gave_up, *ends), return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.cancel()
+        supervisor.begin_stop()  # before the hosts go, or their tasks would end as cancelled by them
         await hosts.close()
         if gave_up.done():
             gave_up.result()
