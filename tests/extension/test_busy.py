@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from browsercell.protocol.errors import ToolErrorCode as Code
@@ -79,7 +80,7 @@ def test_an_alert_at_load_is_dismissed_and_reported_where_input_is_trusted(
     [("page_observe", {}), ("page_observe", {"mode": "interactive"}), ("page_find", {"query": "b777"})],
 )
 def test_a_page_of_a_hundred_thousand_elements_is_read_in_time_or_too_large(
-    open_tab: Open, op: str, args: dict[str, str]
+    open_tab: Open, op: str, args: dict[str, Any]
 ) -> None:
     tab = open_tab("/home")
     started = time.monotonic()
