@@ -112,7 +112,7 @@ def test_strict_is_the_default_and_refuses_loopback(bookshop: Bookshop) -> None:
     for result in (first, second):
         assert result.status is Status.BLOCKED, said(result)
         assert result.blocker_code is BlockerCode.POLICY_DENIED
-        assert "[network]" in (result.next_step or "")
+        assert "network.mode" in (result.next_step or "")
         assert not result.retryable
     assert bookshop.counts.searches == 0
 
