@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -67,7 +68,7 @@ OnMessage = Callable[[Peer, bytes], None]
 OnEvent = Callable[[LinkEvent], None]
 
 
-class _Link:
+class _Link(ABC):
     """What server and client share: the two edges, events, closing."""
 
     _client = False
@@ -124,8 +125,9 @@ class _Link:
         self._monitor.close()
         self._sock.close(0)
 
+    @abstractmethod
     def _receive(self) -> bool:
-        raise NotImplementedError
+        """Take one message off the socket; False if there was none."""
 
     def _observe(self) -> bool:
         found, event = self._monitor.take(client=self._client)
