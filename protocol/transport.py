@@ -148,8 +148,9 @@ class _Link(ABC):
             if not self._messages.watching or not self._receive():
                 return
 
+    @abstractmethod
     def _note(self, event: LinkEvent) -> None:
-        """A client keeps book of its connection; a server has nothing to note."""
+        """Keep book of the connection."""
 
     def _part(self, routing_id: bytes, frame: zmq.Frame) -> None:
         """Judge one received part and deliver it if it is a whole message of the right peer."""
@@ -222,6 +223,9 @@ class ServerLink(_Link):
                 self._loop.call_later(delay, release_memory)
         with contextlib.suppress(OSError):  # libzmq's thread may have removed it first, or the folder is gone
             os.unlink(self.path)
+
+    def _note(self, event: LinkEvent) -> None:
+        """Nothing to keep: a server's connections are its peers' affair."""
 
     def _receive(self) -> bool:
         if not self._waiting():

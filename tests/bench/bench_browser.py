@@ -198,7 +198,9 @@ def _world(direct: Direct, session: str) -> int:
 
 def _direct_observe(direct: Direct, session: str, world: int) -> tuple[float, str]:
     args = {"mode": "summary", "maxElements": L.MAX_ELEMENTS, "maxChars": 12_000, "header": True}
-    call = json.dumps({"call": 1, "op": "observe", "args": args, "frame": 0, "first": 1, "id": 1, "limit": 10_000})
+    call = json.dumps(
+        {"call": 1, "op": "observe", "args": args, "frame": 0, "first": 1, "id": 1, "limit": 10_000}
+    )
     expression = f"new Promise((done) => {{ globalThis.answered = done; ask({call}); }})"
     began = time.perf_counter()
     answer = json.loads(direct.evaluate(session, expression, contextId=world))
