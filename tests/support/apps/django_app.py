@@ -30,11 +30,17 @@ class DjangoAdmin:
 
 
 @contextlib.contextmanager
-def django_admin(folder: Path) -> Iterator[DjangoAdmin]:
-    """Run it with a fresh database and a fresh password in `folder`."""
+def django_admin(folder: Path, *, open_door: bool = False) -> Iterator[DjangoAdmin]:
+    """Run it with a fresh database and a fresh password in `folder`; with `open_door`, `/enter?next=` signs in by itself."""
     password = secrets.token_urlsafe(18)
     (folder / django_site.PASSWORD_FILE).write_text(password)
     port = free_port()
-    command = [sys.executable, str(Path(django_site.__file__)), str(folder), str(port)]
+    command = [
+        sys.executable,
+        str(Path(django_site.__file__)),
+        str(folder),
+        str(port),
+        *(["open"] if open_door else []),
+    ]
     with serving(command, port, folder) as url:
         yield DjangoAdmin(url, folder, password)

@@ -1,4 +1,6 @@
-"""A Django project in one file: the admin over 250 invented users. Run as a program: `django_site.py FOLDER PORT`.
+"""A Django project in one file: the admin over 250 invented users. Run as a program: `django_site.py FOLDER PORT [open]`.
+
+With `open`, `/enter?next=PATH` signs its visitor in without a form: for tests that only read pages behind it.
 
 Only the sign-in template differs from Django's own: the password field is filled in advance, as by a browser's password
 manager. Requests are served by Django's own development server, without its reloader.
@@ -91,6 +93,15 @@ def _fill(folder: Path) -> None:
     )
 
 
+def _enter(request: Any) -> Any:
+    from django.contrib.auth import login
+    from django.contrib.auth.models import User
+    from django.shortcuts import redirect
+
+    login(request, User.objects.get(username=ADMIN))
+    return redirect(request.GET["next"])
+
+
 def main() -> None:
     """Make the database and serve."""
     folder, port = Path(sys.argv[1]), sys.argv[2]
@@ -103,6 +114,8 @@ def main() -> None:
     from django.urls import path
 
     urlpatterns.append(path("admin/", admin.site.urls))
+    if sys.argv[3:] == ["open"]:
+        urlpatterns.append(path("enter", _enter))
     _fill(folder)
     call_command("runserver", f"127.0.0.1:{port}", use_reloader=False, insecure_serving=True, verbosity=0)
 
