@@ -310,6 +310,8 @@ class Desk:
                 session.gone, DEATH_SECONDS
             )  # a dead browser is the task's end, not a worker's failed step
         session.outcome, session.reply = outcome, reply
+        settle_us = session.answer.settle_us if session.answer is not None else 0
+        self._apply(session, session.task.settle(outcome))  # the next call may begin: `session` is its from here on
         note(
             log,
             "call-settled",
@@ -320,9 +322,8 @@ class Desk:
             ok=outcome.ok,
             code=outcome.code.value if outcome.code is not None else None,
             chars=outcome.chars,
-            settle_us=session.answer.settle_us if session.answer is not None else 0,
+            settle_us=settle_us,
         )
-        self._apply(session, session.task.settle(outcome))
 
     def _ended(self, session: _Open, call: asyncio.Task[None]) -> None:
         """A call that was cancelled before its first step has to be settled all the same: nothing was sent."""

@@ -310,7 +310,7 @@ class WorkerLink:
             raise LocalMisuse("a result for a call that is not open")
         granted = self._credit.consumed(self._open) + self._credit.flush()  # nothing else is unread
         self._open = 0
-        return [Send(self.route, Credit(granted)), Send(self.route, result)]
+        return [Send(self.route, result), Send(self.route, Credit(granted))]  # what it waits for goes first
 
     def _check(self, now: float, _argument: object) -> list[Effect]:
         return self._alive(self._liveness.tick(now), now)

@@ -21,6 +21,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -363,21 +364,31 @@ class Listener:
     async def _serve_authenticated(self, connection: Connection) -> None:
         gate = Gate(Link.EXTENSION_TO_BRIDGE, Phase.OPEN)
         heart = self._spawn(self._beat(connection))
+        connection.deliver = partial(self._deliver, connection, gate)
         try:
             while True:
-                frame: ExtFrame = self._decoder.decode(
-                    await receive(connection.socket, L.MAX_EXTENSION_FRAME)
-                )
-                gate.admit(frame)
-                self._receive_frame(connection, frame)
+                self._deliver(connection, gate, await receive(connection.socket, L.MAX_EXTENSION_FRAME))
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else 1006  # RFC 6455: no close frame came
             note(_LOG, "disconnected", connection=connection.number, code=code)
         except PeerViolation:
-            note(_LOG, "broke-protocol", logging.WARNING, connection=connection.number)
-            connection.cut()
+            self._broke(connection)
         finally:
+            connection.deliver = None
             heart.cancel()
+
+    def _deliver(self, connection: Connection, gate: Gate, data: bytes) -> None:
+        """One message, from the socket's callback or from the queue: no error may leave through the library."""
+        try:
+            frame: ExtFrame = self._decoder.decode(data)
+            gate.admit(frame)
+            self._receive_frame(connection, frame)
+        except PeerViolation:
+            self._broke(connection)
+
+    def _broke(self, connection: Connection) -> None:
+        note(_LOG, "broke-protocol", logging.WARNING, connection=connection.number)
+        connection.cut()
 
     def _receive_frame(self, connection: Connection, frame: ExtFrame) -> None:
         if isinstance(frame, ExtReply):

@@ -11,10 +11,12 @@ import asyncio
 import http
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 
 from ...protocol import limits as L
@@ -28,6 +30,8 @@ MAX_BEFORE_PROOF: Final = 4 * L.MAX_HANDSHAKE_FRAME
 MAX_FRAGMENTS: Final = 16_384  # of one message: the largest one in pieces of 2 KiB
 HEARTBEAT_MISSES: Final = 2
 _BACKLOG: Final = 64
+
+_DATA: Final = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
 
 # The library's own records hold requests and tracebacks, so they go nowhere.
 SILENT: Final = logging.getLogger(f"{__name__}.library")
@@ -57,11 +61,13 @@ class Connection:
 
     __slots__ = (
         "born",
+        "deliver",
         "dismissed",
         "extension_id",
         "judged",
         "liveness",
         "number",
+        "queued",
         "received",
         "socket",
         "trusted",
@@ -77,6 +83,8 @@ class Connection:
         self.received = 0  # bytes before the proof
         self.judged = False  # it has sent a whole request
         self.trusted = False
+        self.deliver: Callable[[bytes], None] | None = None  # takes messages straight from the socket
+        self.queued = 0  # messages on their way through the library's queue
         self.dismissed = False  # we ended it and said why in the log
         self.liveness = Liveness(L.EXTENSION_HEARTBEAT_MS / 1000, HEARTBEAT_MISSES)
 
@@ -98,6 +106,7 @@ class Connection:
 
     def cut(self) -> None:
         """End it at once."""
+        self.deliver = None
         self.socket.transport.abort()
 
 
@@ -120,6 +129,17 @@ class Socket(ServerConnection):
                 return
         super().data_received(data)
 
+    def process_event(self, event: Any) -> None:
+        """One frame off the wire. A message in one piece needs no queue and no other task to be woken for it; while one
+        in pieces is under way everything goes through the queue, so that the order stays."""
+        connection = self.connection
+        if isinstance(event, Frame) and event.opcode in _DATA:
+            if connection.deliver is not None and event.fin and not connection.queued and event.opcode is not Opcode.CONT:
+                connection.deliver(bytes(event.data))
+                return
+            connection.queued += event.opcode is not Opcode.CONT
+        super().process_event(event)
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.watcher.lost(self.connection)
@@ -134,6 +154,8 @@ async def receive(ws: ServerConnection, bound: int) -> bytes:
         size += len(part)
         if size > bound or len(parts) > MAX_FRAGMENTS:
             raise PeerViolation("a message over the bound")
+    if isinstance(ws, Socket):
+        ws.connection.queued -= 1  # the caller handles it in this same turn
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -242,7 +242,7 @@ class ModelPeer:
         granted = self._credit.consumed(self._open) + self._credit.flush()  # nothing else is unread
         self._open = 0
         route = self._route or b""
-        return [Send(route, Credit(granted)), Send(route, frame)]
+        return [Send(route, frame), Send(route, Credit(granted))]  # what it waits for goes first
 
     def _check_greeting(self, now: float, _argument: object) -> list[Effect]:
         late = self._greet_by is not None and now >= self._greet_by

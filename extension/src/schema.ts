@@ -39,11 +39,16 @@ const KNOWN = new Set([
 ]);
 
 const patterns = new Map<string, RegExp>();
+/** Schemas whose keywords have been looked at. */
+const known = new WeakSet<object>();
 
 /** "" if `value` fits, else one sentence that names the place and the rule, never the value. */
 export function misfit(schema: object, value: unknown, at = "value"): string {
   const s = schema as Schema;
-  for (const key of Object.keys(s)) if (!KNOWN.has(key)) throw new Error(`unknown schema keyword ${key}`);
+  if (!known.has(s)) {
+    for (const key of Object.keys(s)) if (!KNOWN.has(key)) throw new Error(`unknown schema keyword ${key}`);
+    known.add(s);
+  }
   if (s.enum !== undefined) return s.enum.includes(value) ? "" : `${at} is not one of the allowed values`;
   switch (s.type) {
     case undefined:

@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -196,6 +197,8 @@ class WorkerPeer:
         )
         self.answer_pings = True
         self.calls = 0
+        self.credited = 0  # bytes
+        self.sent_at = self.answered_at = 0.0  # `time.perf_counter` of the last call's frame and of its result's
 
     def _message(self, _peer: Peer, data: bytes) -> None:
         frame = self._decoder.decode(data)
@@ -203,6 +206,11 @@ class WorkerPeer:
             if self.answer_pings:
                 self.send(Pong(frame.nonce))
             return
+        if isinstance(frame, Credit):
+            self.credited += frame.bytes
+            return
+        if isinstance(frame, ToolResult):
+            self.answered_at = time.perf_counter()
         self.frames.put_nowait(frame)
 
     def _event(self, event: LinkEvent) -> None:
@@ -219,10 +227,11 @@ class WorkerPeer:
 
     def ask(self, tool: str, **args: object) -> None:
         self.calls += 1
-        self.send(ToolCall(self.calls, tool, msgspec.json.encode(args)))
+        call = ToolCall(self.calls, tool, msgspec.json.encode(args))
+        self.sent_at = time.perf_counter()
+        self.send(call)
 
     async def result(self) -> ToolResult:
-        await self.expect(Credit)
         result = await self.expect(ToolResult)
         assert result.call == self.calls
         return result

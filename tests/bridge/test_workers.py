@@ -98,7 +98,7 @@ def test_a_call_is_answered_and_its_bytes_are_granted_back() -> None:
     assert machine.calling
     result = ToolResult(1, True, "text")
     size = len(encode(frame, L.MAX_WORKER_TO_BRIDGE))
-    assert machine.result(result, 0.0) == [Send(ROUTE, Credit(size)), Send(ROUTE, result)]
+    assert machine.result(result, 0.0) == [Send(ROUTE, result), Send(ROUTE, Credit(size))]
     assert not machine.calling
     assert say(machine, Finish(CLAIM)) == [Send(ROUTE, Finished()), Claimed("task_aaaa", 3, CLAIM)]
     assert machine.state is State.FINISHING
@@ -110,7 +110,7 @@ def test_large_calls_come_one_after_the_other_without_overdraft() -> None:
         frame = ToolCall(number, "browser_page_type", b"x" * (L.MAX_WORKER_TO_BRIDGE - 100))
         assert [type(effect) for effect in say(machine, frame)] == [StartCall]
         effects = machine.result(ToolResult(number, True, ""), 0.0)
-        assert effects[0] == Send(ROUTE, Credit(len(encode(frame, L.MAX_WORKER_TO_BRIDGE))))
+        assert effects[1] == Send(ROUTE, Credit(len(encode(frame, L.MAX_WORKER_TO_BRIDGE))))
 
 
 def test_only_the_open_call_can_be_answered() -> None:

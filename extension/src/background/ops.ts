@@ -42,6 +42,7 @@ interface Pointing {
 
 const NETWORK_MS = 500; // what an action set going on the network may take before the reply goes out
 const LONG_POLL_MS = 5_000; // a request open for longer waits for news and says nothing about the page being busy
+const ARRIVAL_MS = 20; // between the browser's word that input was delivered and the page's own: either may be first
 const BEGIN_MS = 1_000; // a navigation that the page announced begins within this, or never
 
 export class Ops {
@@ -210,8 +211,8 @@ export class Ops {
     const trusted = await this.input.trusted(tab, false);
     const before = await this.#before(tab);
     for (let attempt = 1; ; attempt++) {
-      const said = await this.#dispatchClick(tab, frame, pointing, trusted, context);
-      const done = await this.#settle(tab, frame, before, context);
+      const { said, input } = await this.#dispatchClick(tab, frame, pointing, trusted, context);
+      const done = await this.#settle(tab, frame, before, context, input);
       const guard = done.guard;
       if (!trusted || guard === "hit" || done.moved) {
         return reply(`Clicked ${said}`, done, trusted ? "trusted" : "synthetic");
@@ -225,10 +226,11 @@ export class Ops {
     }
   }
 
-  async #dispatchClick(tab: number, frame: number, pointing: Pointing, trusted: boolean, context: Context): Promise<string> {
+  /** Clicks by script, or sends the input: `input` ends when the browser has delivered it. */
+  async #dispatchClick(tab: number, frame: number, pointing: Pointing, trusted: boolean, context: Context): Promise<Dispatched> {
     if (!trusted) {
       const { ok } = await this.#effective(context, () => this.pages.call<Aimed>(tab, frame, "click", { ...pointing, trusted }, context));
-      return ok.said;
+      return { said: ok.said, input: null };
     }
     const chain = frame === 0 ? [] : await this.#chain(tab, frame, context);
     for (const link of chain) await this.pages.call(tab, link.parent, "frameShow", { index: link.index }, context);
@@ -240,8 +242,7 @@ export class Ops {
       y += box.ok.y;
     }
     context.effect = true;
-    await this.input.click(tab, x, y);
-    return ok.said;
+    return { said: ok.said, input: this.input.click(tab, x, y) };
   }
 
   async type(tab: number, args: TypeArgs, context: Context): Promise<PageReply> {
@@ -368,14 +369,36 @@ export class Ops {
     return { watch: this.navigations.watch(tab), dialogs: tab, began: performance.now() };
   }
 
+  /** The page's view of an action. With `input` it is asked at once and answers when the input has arrived: one trip less. */
+  async #settled(tab: number, frame: number, context: Context, input: Promise<void> | null): Promise<Answer<Settled>> {
+    if (input === null) return await this.pages.call<Settled>(tab, frame, "settle", {}, context, false);
+    const answer = this.pages.call<Settled>(tab, frame, "settle", { input: left(context, 1_000) }, context, false);
+    let open = true;
+    const delivered = input.then(async () => {
+      await pause(ARRIVAL_MS);
+      // What the page has not seen by now went to another frame, or nowhere.
+      if (open) await this.pages.call(tab, frame, "arrived", {}, context, false);
+      return await answer;
+    });
+    try {
+      return await Promise.race([answer, delivered]);
+    } finally {
+      open = false;
+      delivered.catch(() => undefined); // the answer came first
+    }
+  }
+
   /** Waits for what the action set going, within bounds, and says what changed. */
-  async #settle(tab: number, frame: number, before: Before, context: Context): Promise<Done> {
+  async #settle(tab: number, frame: number, before: Before, context: Context, input: Promise<void> | null = null): Promise<Done> {
     const { watch } = before;
-    const began = performance.now();
-    const spent = (): number => Math.round((performance.now() - began) * 1_000);
+    let began = performance.now();
+    let took = 0;
+    const spent = (): number => took + Math.round((performance.now() - began) * 1_000);
     let settled: Answer<Settled> | null = null;
     try {
-      settled = await this.pages.call<Settled>(tab, frame, "settle", {}, context, false);
+      settled = await this.#settled(tab, frame, context, input);
+      took = settled.ok.took;
+      began = performance.now();
       const end = performance.now() + Math.min(NETWORK_MS, left(context, 1_000));
       let waited = false;
       while (!settled.ok.leaving && !watch.started && this.dbg.busy(tab, before.began) && performance.now() < end) {
@@ -478,6 +501,11 @@ interface Aimed {
   readonly x: number;
   readonly y: number;
   readonly said: string;
+}
+
+interface Dispatched {
+  readonly said: string;
+  readonly input: Promise<void> | null;
 }
 
 interface Chosen {

@@ -123,11 +123,15 @@ function reaches(el: Element, hit: Element): boolean {
 const GUARDED = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "auxclick"] as const;
 let disarm: (() => void) | null = null;
 let guardState: "none" | "hit" | "missed" = "none";
+let whenArrived: Promise<void> = Promise.resolve();
+/** Ends the wait for the input that the guard expects. */
+export let inputArrived = (): void => undefined;
 
 /** From now on trusted pointer events that do not reach `el` are swallowed, until `endGuard`. */
 export function armGuard(el: Element): void {
   endGuard();
   guardState = "none";
+  whenArrived = new Promise((done) => (inputArrived = done));
   const listener = (event: Event): void => {
     if (!event.isTrusted) return;
     const at = event.composedPath()[0];
@@ -139,6 +143,7 @@ export function armGuard(el: Element): void {
       event.preventDefault();
       event.stopImmediatePropagation();
     }
+    if (event.type === "mouseup") inputArrived(); // a click follows in the same task
   };
   for (const type of GUARDED) window.addEventListener(type, listener, { capture: true });
   disarm = () => {
@@ -149,6 +154,14 @@ export function armGuard(el: Element): void {
 function pointReaches(el: Element, event: MouseEvent): boolean {
   const hit = elementAt(event.clientX, event.clientY);
   return hit !== null && reaches(el, hit);
+}
+
+/** Resolves when the guarded click is over, or after `ms`. */
+export async function arrival(ms: number): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<void>((done) => (timer = setTimeout(done, ms)));
+  await Promise.race([whenArrived, late]);
+  clearTimeout(timer);
 }
 
 /** Takes the guard off and says what became of the click: `none` if no event came at all. */

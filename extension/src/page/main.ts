@@ -10,11 +10,12 @@ import type { ExtractKind, Key, ObserveMode, ScrollTo } from "../wire";
 import {
   aim,
   ariaOption,
+  arrival,
   armGuard,
   checkable,
-  endGuard,
   field,
   focus,
+  inputArrived,
   prepareField,
   required,
   scroll,
@@ -81,9 +82,16 @@ const OPS = {
       return { el: found, said: called(found) };
     });
     const at = aim(el);
-    markBefore(el);
-    if (args.trusted) armGuard(el);
-    else syntheticClick(at);
+    if (args.trusted) {
+      // The answer goes first: the input it leads to can't arrive before this task is over.
+      afterwards = () => {
+        markBefore(el);
+        armGuard(el);
+      };
+    } else {
+      markBefore(el);
+      syntheticClick(at);
+    }
     return { x: at.x, y: at.y, said };
   },
 
@@ -262,12 +270,15 @@ const OPS = {
     return {};
   },
 
-  async settle() {
+  /** `input`: trusted input is under way; waits for its arrival, that many milliseconds at most. */
+  async settle(args: { input?: number }) {
+    if (args.input !== undefined) await arrival(args.input);
     return await settle();
   },
 
-  abandon() {
-    endGuard();
+  /** All input was delivered: what has not come by now went elsewhere. */
+  arrived() {
+    inputArrived();
     return {};
   },
 
@@ -289,6 +300,8 @@ interface Typed {
   readonly before: string;
 }
 
+/** What is left to do once the answer is on its way, in the same task. */
+let afterwards: (() => void) | null = null;
 let typed: Typed | null = null;
 let masked: (() => void)[] = [];
 
@@ -343,6 +356,9 @@ if (scope.__browsercell === undefined) {
         } catch {
           // the service worker has gone meanwhile; nobody waits for this answer
         }
+        const last = afterwards;
+        afterwards = null;
+        last?.();
       });
     });
   });

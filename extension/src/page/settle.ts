@@ -34,6 +34,8 @@ export interface Settled {
   /** A navigation to another document has begun. */
   readonly leaving: boolean;
   readonly version: string;
+  /** How long consequences were waited for and looked at, microseconds. */
+  readonly took: number;
 }
 
 let mark: Mark | null = null;
@@ -109,7 +111,7 @@ export async function settle(): Promise<Settled> {
   if (before === null) {
     const version = pageVersion();
     known = version;
-    return { url: false, page: false, focus: false, value: false, valueLength: null, checked: null, guard, leaving, version };
+    return { url: false, page: false, focus: false, value: false, valueLength: null, checked: null, guard, leaving, version, took: since(started) };
   }
   const { el } = before;
   const alive = el !== null && isConnected(el);
@@ -127,10 +129,13 @@ export async function settle(): Promise<Settled> {
     guard,
     leaving,
     version,
+    took: since(started),
   };
   if (!leaving) known = version;
   return result;
 }
+
+const since = (started: number): number => Math.round((performance.now() - started) * 1_000);
 
 /** One turn of the event loop, without a timer's clamp: what the action has queued goes first. */
 function turn(): Promise<void> {

@@ -98,7 +98,7 @@ def test_an_inference_is_asked_and_its_bytes_are_granted_back_with_the_answer() 
     assert run.got(infer()) == [Asked(infer())]
     failed = InferenceFailed(call=1)
     size = len(encode(infer(), L.MIB))
-    assert run.peer.answer(failed, run.now) == [Send(ROUTE, Credit(bytes=size)), Send(ROUTE, failed)]
+    assert run.peer.answer(failed, run.now) == [Send(ROUTE, failed), Send(ROUTE, Credit(bytes=size))]
     assert run.got(infer(2)) == [Asked(infer(2))]
 
 
