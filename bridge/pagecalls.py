@@ -44,7 +44,16 @@ from ..protocol.tools import (
     decode_args,
 )
 from .leases import Lease, TaskTabs
-from .render import MEDIA_TYPES, PNG, preview_rows, preview_text, render_rows, render_text
+from .render import (
+    MEDIA_TYPES,
+    PNG,
+    article_parts,
+    preview_rows,
+    preview_text,
+    render_article,
+    render_rows,
+    render_text,
+)
 
 OPEN_TOOL: Final = "browser_tabs_open"
 LIST_TOOL: Final = "browser_tabs_list"
@@ -59,6 +68,7 @@ _KINDS: Final = {
     ExtractKind.LIST: ArtifactKind.LIST,
     ExtractKind.TABLE: ArtifactKind.TABLE,
     ExtractKind.LINKS: ArtifactKind.LINKS,
+    ExtractKind.ARTICLE: ArtifactKind.ARTICLE,
 }
 
 
@@ -291,6 +301,11 @@ def _rows(kind: ExtractKind, form: ArtifactFormat, reply: PageReply) -> Keep:
             _KINDS[kind], MEDIA_TYPES[form], render_text(reply.text, form), f"{kind.value} as {form.value}"
         )
     rows = reply.rows
+    if kind is ExtractKind.ARTICLE:
+        facts, text = article_parts(rows)
+        about = f"{kind.value} as {form.value}, {len(text):,} characters"
+        preview = preview_text(f"{facts.get('title', '')}\n{text}")
+        return Keep(_KINDS[kind], MEDIA_TYPES[form], render_article(rows, form), about, preview)
     about = f"{kind.value} as {form.value}, {len(rows.rows):,} of {rows.total:,} rows"
     return Keep(_KINDS[kind], MEDIA_TYPES[form], render_rows(rows, form), about, preview_rows(rows))
 

@@ -41,6 +41,14 @@ _FORMULA: Final = (
 _NUMBER: Final = re.compile(
     r"[+-](?:[0-9]+(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?"
 )  # -5, +1,234.50, -.5e3, -3%
+ARTICLE_FACTS: Final = (
+    "title",
+    "byline",
+    "site",
+    "published",
+    "language",
+)  # kinds that are no part of the text
+_TIGHT: Final = frozenset({"item", "row"})  # a run of these stands without empty lines
 PREVIEW_CHARS: Final = 2_000  # what a worker sees of an artifact: enough to check columns and order
 
 
@@ -78,6 +86,47 @@ def render_text(text: str, form: ArtifactFormat) -> bytes:
     if form is ArtifactFormat.CSV:
         return _csv([("text",), *((line,) for line in text.splitlines())])
     return text.encode("utf-8", "replace")
+
+
+def render_article(rows: Rows, form: ArtifactFormat) -> bytes:
+    """An article in `form`: its rows are pairs of kind and text, facts about it first, then its blocks in order.
+
+    Markdown is the article as one reads it; JSON an object of its facts and its text; CSV the pairs.
+    """
+    if form is ArtifactFormat.CSV:
+        return render_rows(rows, form)
+    facts, body = article_parts(rows)
+    if form is ArtifactFormat.JSON:
+        return _json({**facts, "text": body})
+    head = [f"# {facts['title']}"] if "title" in facts else []
+    about = " · ".join(facts[name] for name in ("byline", "site", "published") if name in facts)
+    return ("\n\n".join([*head, *([about] if about else []), body]) + "\n").encode("utf-8", "replace")
+
+
+def article_parts(rows: Rows) -> tuple[dict[str, str], str]:
+    """The facts about an article by name, and its text in Markdown."""
+    facts: dict[str, str] = {}
+    text = ""
+    before = ""
+    for row in rows.rows:
+        kind, said = (*row, "", "")[:2]
+        if kind in ARTICLE_FACTS:
+            facts.setdefault(kind, " ".join(said.split()))
+            continue
+        gap = "" if not text else "\n" if kind == before and kind in _TIGHT else "\n\n"
+        text += gap + _block(kind, said)
+        before = kind
+    return facts, text
+
+
+def _block(kind: str, said: str) -> str:
+    name, _, level = kind.partition(" ")
+    if name == "heading" and level in "123456":
+        return f"{'#' * int(level or 1)} {' '.join(said.split())}"
+    if kind == "code":
+        return f"```\n{said}\n```"
+    mark = {"item": "- ", "quote": "> "}.get(kind, "")
+    return mark + said.replace("\n", "\n" + ("> " if mark == "> " else " " * len(mark)))
 
 
 def preview_rows(rows: Rows, max_chars: int = PREVIEW_CHARS) -> str:

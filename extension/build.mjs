@@ -28,18 +28,27 @@ async function buildExtension() {
   }
   await build({
     ...common,
-    entryPoints: { background: "src/background/main.ts", page: "src/page/main.ts", popup: "src/popup/popup.ts" },
+    entryPoints: { background: "src/background/main.ts", page: "src/page/main.ts", article: "src/page/article.ts", popup: "src/popup/popup.ts" },
     outdir: "dist",
     format: "iife",
     minify: true,
   });
   await Promise.all([
     writeFile(join(dist, "manifest.json"), `${JSON.stringify(manifest, null, 2)}\n`),
+    writeFile(join(dist, "NOTICE.txt"), await notice()),
     cp(join(here, "_locales"), join(dist, "_locales"), { recursive: true }),
     cp(join(here, "icons"), join(dist, "icons"), { recursive: true }),
     cp(join(here, "src/popup/popup.html"), join(dist, "popup.html")),
     cp(join(here, "src/popup/popup.css"), join(dist, "popup.css")),
   ]);
+}
+
+/** Names what is bundled from others, with version and licence; Apache-2.0, section 4, asks for the licence's own words. */
+async function notice() {
+  const folder = join(here, "node_modules/@mozilla/readability");
+  const { name, version, license } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const words = await readFile(join(folder, "LICENSE.md"), "utf8");
+  return `browsercell contains, in article.js, the library ${name} ${version} (licence: ${license}), unchanged but minified:\n\n${words}`;
 }
 
 async function buildTests() {

@@ -39,13 +39,14 @@ class PlannerKind(StrEnum):
 
 
 class ArtifactKind(StrEnum):
-    """What an artifact holds; `article`, `network-body`, `har` and `locator` come with their tools."""
+    """What an artifact holds; `network-body`, `har` and `locator` come with their tools."""
 
     SCREENSHOT = "screenshot"
     TEXT = "text"
     LIST = "list"
     TABLE = "table"
     LINKS = "links"
+    ARTICLE = "article"
 
 
 Purpose = Annotated[

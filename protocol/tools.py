@@ -84,6 +84,7 @@ class ExtractKind(StrEnum):
     LIST = "list"
     TABLE = "table"
     LINKS = "links"
+    ARTICLE = "article"
 
 
 class ArtifactFormat(StrEnum):
@@ -234,6 +235,9 @@ class ExtractArgs(Args, frozen=True):
     target: Target | None = None
     fields: Annotated[tuple[Annotated[str, Meta(max_length=80)], ...], Meta(max_length=L.MAX_FIELDS)] = ()
     limit: Annotated[int, Meta(ge=1, le=L.MAX_EXTRACT_ROWS)] | None = None
+    main_only: Annotated[
+        bool, Meta(description="Text and links without navigation, banners, sidebars and footers")
+    ] = False
     to_artifact: (
         Annotated[ArtifactFormat, Meta(description="Keep the whole as a file; a preview comes back")] | None
     ) = None
@@ -344,7 +348,7 @@ WORKER_TOOLS: Final[Mapping[str, Tool]] = {
         ),
         Tool(
             "browser_page_extract",
-            "Reads text, a list, a table or links, from the page or a region of it.",
+            "Reads text, a list, a table, links or the article, from the page or a region of it.",
             ExtractArgs,
             False,
             L.ACTION_MS,

@@ -29,8 +29,8 @@ _CHAOS_RUNS = 5
 _SLOW_TIMEOUT_S = 600
 _KEPT_FROM_TESTS = ("BROWSERCELL_", "OPENAI_", "ANTHROPIC_", "DEEPSEEK_", "OPENROUTER_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-# What the machine, not the user, says about itself: where its Chromium is.
-_MACHINE = ("BROWSERCELL_CHROMIUM",)
+# What the machine, not the user, says about itself: where its Chromium and the test material are.
+_MACHINE = ("BROWSERCELL_CHROMIUM", "BROWSERCELL_MATERIAL")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -216,6 +216,13 @@ def test_rows_and_text_become_artifacts() -> None:
     assert isinstance(listed, Keep)
     assert (listed.kind, listed.preview) == (ArtifactKind.LIST, "")
     assert describe_kept(listed, "art_aaaa").endswith("bytes.")
+    article = to_keep(
+        command("browser_page_extract", kind="article", to_artifact="markdown"),
+        PageReply(rows=Rows(("kind", "text"), (("title", "T"), ("paragraph", "One.")), 2)),
+    )
+    assert isinstance(article, Keep)
+    assert (article.kind, article.data) == (ArtifactKind.ARTICLE, b"# T\n\nOne.\n")
+    assert (article.about, article.preview) == ("article as markdown, 4 characters", "T\nOne.")
     assert keeps(table)
     for other in (command("browser_page_extract", kind="table"), command("browser_page_observe")):
         assert not keeps(other)

@@ -7,7 +7,15 @@ import io
 import json
 
 import pytest
-from browsercell.bridge.render import preview_rows, preview_text, render_rows, render_text, unique_columns
+from browsercell.bridge.render import (
+    article_parts,
+    preview_rows,
+    preview_text,
+    render_article,
+    render_rows,
+    render_text,
+    unique_columns,
+)
 from browsercell.protocol.frames import Rows
 from browsercell.protocol.tools import ArtifactFormat
 
@@ -62,6 +70,39 @@ def test_only_csv_escapes_formulas() -> None:
     assert "| =1+1 |" in preview_rows(rows)
     assert render_text("=1", ArtifactFormat.CSV) == b"text\r\n'=1\r\n"
     assert render_text("=1", ArtifactFormat.MARKDOWN) == b"=1"
+
+
+ARTICLE = Rows(
+    ("kind", "text"),
+    (
+        ("title", "A  story"),
+        ("byline", "Ann"),
+        ("published", "2020-02-02"),
+        ("heading 2", "Later\non"),
+        ("paragraph", "One."),
+        ("item", "first\nstill"),
+        ("item", "second"),
+        ("quote", "said\nshe"),
+        ("code", "a  b"),
+        ("row", "x | y"),
+        ("title", "a second one is none"),
+        (),
+    ),
+    12,
+)
+
+
+def test_an_article_reads_as_one() -> None:
+    body = "## Later on\n\nOne.\n\n- first\n  still\n- second\n\n> said\n> she\n\n```\na  b\n```\n\nx | y\n\n"
+    facts, text = article_parts(ARTICLE)
+    assert facts == {"title": "A story", "byline": "Ann", "published": "2020-02-02"}
+    assert text == body
+    whole = render_article(ARTICLE, ArtifactFormat.MARKDOWN).decode()
+    assert whole == f"# A story\n\nAnn · 2020-02-02\n\n{body}\n"
+    assert json.loads(render_article(ARTICLE, ArtifactFormat.JSON)) == {**facts, "text": body}
+    assert render_article(ARTICLE, ArtifactFormat.CSV).startswith(b"kind,text\r\ntitle,A  story\r\n")
+    bare = Rows(("kind", "text"), (("paragraph", "One."),), 1)
+    assert render_article(bare, ArtifactFormat.MARKDOWN) == b"One.\n"
 
 
 def test_json_is_a_list_of_objects() -> None:

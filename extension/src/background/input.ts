@@ -9,6 +9,7 @@ import type { InputMode, Key } from "../wire";
 import type { Debugger } from "./attachment";
 
 export const HOLDER = "input";
+const SCROLLING = "scrolling";
 
 interface KeyFacts {
   readonly key: string;
@@ -44,6 +45,20 @@ export class Input {
 
   constructor(dbg: Debugger) {
     this.#debugger = dbg;
+  }
+
+  /** Runs `work` while a tab in the background draws: pages that draw only what is in view go on there. */
+  async drawing<T>(tab: number, work: () => Promise<T>): Promise<T> {
+    if (this.mode === "never") return await work();
+    const held = await this.#debugger.hold(tab, SCROLLING).then(
+      () => true,
+      () => false, // no debugger may come here: what can be read without is read
+    );
+    try {
+      return await work();
+    } finally {
+      if (held) await this.#debugger.release(tab, SCROLLING);
+    }
   }
 
   /** Whether this command's input is trusted; attaches where the mode says so. `needed`: a script can't do it well. */

@@ -123,15 +123,13 @@ export class Ops {
 
   async extract(tab: number, args: ExtractArgs, context: Context): Promise<PageReply> {
     const pointing: Pointing = { ref: args.region_ref, target: args.target };
-    const answer = await this.#inFrames(tab, pointing, context, (frame) =>
-      this.pages.call<{ text: string; rows: Rows | null; version: string }>(
-        tab,
-        frame,
-        "extract",
-        { kind: args.kind, region_ref: args.region_ref, target: args.target, fields: args.fields ?? [], limit: args.limit },
-        context,
-      ),
-    );
+    const wanted = { ...pick(args, "kind", "region_ref", "target", "limit"), fields: args.fields ?? [], mainOnly: args.main_only ?? false };
+    const answer = await this.#inFrames(tab, pointing, context, async (frame) => {
+      if (args.kind === "article") await this.pages.need(tab, frame, "article", context);
+      const read = (still: boolean): Promise<Answer<Extracted>> => this.pages.call<Extracted>(tab, frame, "extract", { ...wanted, still }, context);
+      const first = await read(true);
+      return first.ok.scrolls === true ? await this.input.drawing(tab, () => read(false)) : first;
+    });
     this.tabs.checkPlace(answer.url);
     const { text, rows, version } = answer.ok;
     return { text, ...(rows === null ? {} : { rows }), ...(await this.#place(tab, answer)), version };
@@ -494,6 +492,13 @@ interface Seen {
   readonly cursor: string;
   readonly elements: number;
   readonly frames: number;
+  readonly version: string;
+}
+
+interface Extracted {
+  readonly text: string;
+  readonly rows: Rows | null;
+  readonly scrolls?: boolean;
   readonly version: string;
 }
 

@@ -28,7 +28,7 @@ export interface FrameInfo {
 const WORK_SPARE_MS = 1_000; // before its time is up the page runtime itself says that a page is too large
 const DIAGNOSE_MS = 600; // kept free at the end of a command to find out why a page does not answer
 /** Calls that change nothing: if the document leaves under them, the next one is asked. */
-const READS = new Set(["observe", "find", "extract", "state", "box"]);
+const READS = new Set(["observe", "find", "extract", "has", "state", "box"]);
 const MAX_FRAMES = 30; // child frames looked into by one observation
 
 export class Pages {
@@ -54,7 +54,7 @@ export class Pages {
         return await this.#channels.ask(tab, documentId, message);
       } catch (error) {
         if (!inject || !(isNotInjected(error) || (READS.has(op) && isCutOff(error)))) throw error;
-        await this.#inject(tab, documentId);
+        await this.#inject(tab, documentId, "page.js");
         return await this.#channels.ask(tab, documentId, message);
       }
     };
@@ -86,7 +86,13 @@ export class Pages {
       }));
   }
 
-  async #inject(tab: number, documentId: string | undefined): Promise<void> {
+  /** Loads a part of the page runtime that is asked for rarely, unless the frame has it. Throws Failure. */
+  async need(tab: number, frame: number, part: "article", context: Context): Promise<void> {
+    const { ok } = await this.call<{ here: boolean }>(tab, frame, "has", { part }, context);
+    if (!ok.here) await this.#inject(tab, frame === 0 ? undefined : this.#session.documentOf(tab, frame), `${part}.js`);
+  }
+
+  async #inject(tab: number, documentId: string | undefined, file: string): Promise<void> {
     if (documentId === undefined) {
       const { url = "", discarded } = await chrome.tabs.get(tab);
       if (discarded) throw crashedFailure();
@@ -96,7 +102,7 @@ export class Pages {
     }
     const target = documentId === undefined ? { tabId: tab, frameIds: [0] } : { tabId: tab, documentIds: [documentId] };
     try {
-      await chrome.scripting.executeScript({ target, files: ["page.js"], world: "ISOLATED", injectImmediately: true });
+      await chrome.scripting.executeScript({ target, files: [file], world: "ISOLATED", injectImmediately: true });
     } catch (error) {
       // The text for a page that crashed; for a page that may not be touched it goes on with "url".
       if (textOf(error).startsWith("Cannot access contents of the page")) throw crashedFailure();

@@ -6,7 +6,7 @@
  * reported as `internal` without its text, which could hold page data.
  */
 
-import type { ExtractKind, Key, ObserveMode, ScrollTo } from "../wire";
+import type { Key, ObserveMode, ScrollTo } from "../wire";
 import {
   aim,
   ariaOption,
@@ -29,7 +29,8 @@ import {
 import { withinBudget } from "./budget";
 import { isSelect, rectOf, titleOf, attr, queryAll, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
-import { extract } from "./extract";
+import { extract, type Extraction } from "./extract";
+import { articleReady } from "./reader";
 import { Fault, type FaultShape } from "./fault";
 import { find } from "./find";
 import { isSensitiveField } from "./names";
@@ -183,11 +184,18 @@ const OPS = {
     return { text, version: pageVersion() };
   },
 
-  extract(args: Pointer & { kind: ExtractKind; region_ref?: string; fields: string[]; limit?: number }) {
-    return onePass(() => {
-      const region = args.region_ref === undefined ? resolve(args) : resolve({ ref: args.region_ref });
-      return { ...extract(args.kind, region, args.fields, args.limit), version: pageVersion() };
-    });
+  async extract(args: Pointer & Extraction & { region_ref?: string; still: boolean }, id: number, limit: number) {
+    const end = performance.now() + limit;
+    const read = <T>(work: () => T): T => withinBudget(Math.max(end - performance.now(), 1), () => onePass(work));
+    const region = read(() => (args.region_ref === undefined ? resolve(args) : resolve({ ref: args.region_ref })));
+    // What is left after the last look is for shaping the answer.
+    const seen = await extract(args, region, { read, end: end - limit / 5, stopped: () => cancelled.has(id), still: args.still });
+    return { ...seen, version: read(pageVersion) };
+  },
+
+  /** Whether the part of the runtime that is loaded on demand is here. */
+  has(args: { part: "article" }) {
+    return { here: args.part === "article" && articleReady() };
   },
 
   /** The element's box in page coordinates of this frame, after scrolling it into view; or the page's own sizes. */
@@ -332,7 +340,7 @@ function queryFrames(): HTMLIFrameElement[] {
 }
 
 /** Operations that read all of the page in one go. */
-const READS: ReadonlySet<string> = new Set(["observe", "find", "extract", "state"]);
+const READS: ReadonlySet<string> = new Set(["observe", "find", "state"]);
 
 const CHANNEL = "browsercell";
 
@@ -368,8 +376,8 @@ async function answer(call: PageCall): Promise<string> {
   let shape: FaultShape;
   try {
     begin(call.first, call.frame);
-    const run = OPS[call.op] as (args: unknown, id: number) => unknown;
-    const work = () => run(call.args, call.id);
+    const run = OPS[call.op] as (args: unknown, id: number, limit: number) => unknown;
+    const work = () => run(call.args, call.id, call.limit);
     const ok = READS.has(call.op) ? withinBudget(call.limit, work) : await work();
     return JSON.stringify({ ok, url: location.href, title: titleOf(document), next: nextNumber() });
   } catch (error) {

@@ -177,7 +177,7 @@ function walkChildren(el: Element, state: State, records: Records, shown: boolea
 }
 
 /** `display: contents` draws no box of its own but shows its text. */
-const seenThrough = (el: Element): boolean => getComputedStyle(el).display === "contents" && getComputedStyle(el).visibility === "visible";
+export const seenThrough = (el: Element): boolean => getComputedStyle(el).display === "contents" && getComputedStyle(el).visibility === "visible";
 
 function emitAtom(el: Element, tag: string, role: string, state: State, records: Records): boolean {
   if (tag === "select" || (tag === "input" && role !== "")) {
