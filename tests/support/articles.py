@@ -50,10 +50,8 @@ class _Text(HTMLParser):
             self.parts.append(data)
 
 
-_INLINE: Final = frozenset(
-    ("a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "small")
-    + ("span", "strong", "sub", "sup", "time", "u", "var")
-)
+_TIGHT = "a abbr b bdi bdo cite code em font i ins kbd mark q s small span strong sub sup time u var"
+_INLINE: Final = frozenset(_TIGHT.split())
 
 
 def words(text: str) -> Counter[str]:
