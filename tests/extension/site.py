@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from .cases import CASES
 from .extract_pages import EXTRACT_PAGES
+from .frame_pages import FRAME_PAGES, inner
 
 BOOKS: Final = "".join(
     f'<li class="book"><a href="/book/{i}">Book {i}</a> <span class="price">£{i}.50</span> '
@@ -29,6 +30,7 @@ def page(title: str, body: str) -> str:
 
 PAGES: Final[dict[str, str]] = {
     **{path: page(path, body) for path, body in EXTRACT_PAGES.items()},
+    **FRAME_PAGES,
     "/endless": page("Endless", "<h1>Busy</h1><script>while (true) {}</script>"),
     "/endless-later": page("Endless", "<h1>Busy</h1><script>onload = () => { while (true) {} }</script>"),
     "/many": page("Many", "".join(f"<button>b{i}</button>" for i in range(100_000))),
@@ -187,6 +189,14 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/hang":
             time.sleep(4)
             return self._answer("news at last", "text/plain")
+        if path in ("/never", "/unfinished"):
+            if path == "/unfinished":
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(inner("unfinished").encode() + b" " * 2_000)
+            self._server_stop().wait(60)
+            return None
         if path == "/redirect":
             self.send_response(302)
             self.send_header("Location", "/home")
@@ -196,6 +206,10 @@ class Handler(BaseHTTPRequestHandler):
         text = PAGES.get(path) or page(path, f"<h1>Page {path}</h1>")
         host = self.headers.get("Host") or ""
         return self._answer(text.replace("PORT", host.rpartition(":")[2]), "text/html; charset=utf-8")
+
+    def _server_stop(self) -> threading.Event:
+        """Set when the site closes: what hangs until then ends."""
+        return cast("_Server", self.server).stopping
 
     def _answer(self, text: str, kind: str) -> None:
         body = text.encode()
@@ -209,18 +223,26 @@ class Handler(BaseHTTPRequestHandler):
         """Silent: the tests say what matters."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.stopping = threading.Event()
+
+
 class Site:
     """A running server."""
 
     def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server()
         self.port = self._server.server_address[1]
         self.base = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
+        self._server.stopping.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)

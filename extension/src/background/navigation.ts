@@ -9,6 +9,8 @@ import { type Context, left } from "./command";
 
 interface Load {
   committed: boolean;
+  /** When its document was parsed (`performance.now()`), or null: what is missing then are pictures, frames and the like. */
+  parsed: number | null;
   completed: boolean;
   /** `net::ERR_...`, or "". */
   error: string;
@@ -18,12 +20,14 @@ interface Load {
 interface TabNavigation {
   starts: number;
   load: Load | null;
+  /** The document that was there when the newest load began. */
+  before: string;
   sameDocument: number;
   opened: number[];
   closed: boolean;
 }
 
-const fresh = (): TabNavigation => ({ starts: 0, load: null, sameDocument: 0, opened: [], closed: false });
+const fresh = (): TabNavigation => ({ starts: 0, load: null, before: "", sameDocument: 0, opened: [], closed: false });
 
 export interface NavigationEvents {
   committed(tab: number, url: string): void;
@@ -34,6 +38,8 @@ export interface NavigationEvents {
 const POLL_MS = 250; // pages restored from the back-forward cache may send no "completed"
 const PULSE_MS = 500; // most pages are loaded before anything is asked
 const STUCK_MS = 9_000; // a page that lets nothing run for so long answers no tool within its 10 s either
+/** A parsed page waits no longer for the rest: a frame or picture that never ends must hold up nothing, and it can be read. */
+const REST_MS = 4_000;
 const ABORT_GRACE_MS = 300; // a load replaced by another one ends with ERR_ABORTED before that one begins
 
 export class Navigations {
@@ -46,18 +52,25 @@ export class Navigations {
       if (d.frameId !== 0) return;
       const tab = this.#of(d.tabId);
       tab.starts++;
-      tab.load = { committed: false, completed: false, error: "", documentId: "" };
+      tab.before = tab.load?.documentId || tab.before;
+      tab.load = { committed: false, parsed: null, completed: false, error: "", documentId: "" };
       this.#notify(d.tabId);
     });
     nav.onCommitted.addListener((d) => {
       if (d.frameId !== 0) return;
       const tab = this.#of(d.tabId);
-      tab.load ??= { committed: false, completed: false, error: "", documentId: "" };
+      tab.load ??= { committed: false, parsed: null, completed: false, error: "", documentId: "" };
       if (tab.load.error === "") {
         tab.load.committed = true;
         tab.load.documentId = d.documentId;
       }
       events.committed(d.tabId, d.url);
+      this.#notify(d.tabId);
+    });
+    nav.onDOMContentLoaded.addListener((d) => {
+      if (d.frameId !== 0) return;
+      const { load } = this.#of(d.tabId);
+      if (load !== null && load.committed && load.documentId === d.documentId) load.parsed = performance.now();
       this.#notify(d.tabId);
     });
     nav.onCompleted.addListener((d) => {
@@ -68,8 +81,9 @@ export class Navigations {
     });
     nav.onErrorOccurred.addListener((d) => {
       if (d.frameId !== 0) return;
-      const { load } = this.#of(d.tabId);
-      if (load !== null) load.error = d.error;
+      const { load, before } = this.#of(d.tabId);
+      // A page that is left before it was complete ends with an error of its own, after the next one has begun.
+      if (load !== null && (load.committed || d.documentId !== before)) load.error = d.error;
       this.#notify(d.tabId);
     });
     const inside = (d: { tabId: number; frameId: number }): void => {
@@ -204,6 +218,7 @@ export class Watch {
       if (inside && !this.started && this.sameDocument) return "same-document";
       if (load?.committed === true && load.error === "") {
         if (pulse.silent(load.documentId, performance.now())) return "stuck";
+        if (load.parsed !== null && performance.now() - load.parsed >= REST_MS && pulse.answering) return "loading";
       }
       const rest = left(context, spare);
       if (rest <= 0 || context.signal.aborted) return this.committed ? "loading" : "nothing";
@@ -227,6 +242,11 @@ class Pulse {
 
   constructor(tab: number) {
     this.#tab = tab;
+  }
+
+  /** Whether the last question was answered. */
+  get answering(): boolean {
+    return this.#asked === null;
   }
 
   silent(documentId: string, now: number): boolean {

@@ -26,10 +26,11 @@ import {
 import type { Settled } from "../page/settle";
 import type { Debugger } from "./attachment";
 import { type Context, left } from "./command";
-import { Failure, isCutOff } from "./failure";
+import { Failure, isCutOff, toFailure } from "./failure";
+import { DRAWN_MS, type FrameInfo, outwards } from "./frames";
 import type { Input } from "./input";
 import type { Navigations, Watch } from "./navigation";
-import type { Answer, FrameInfo, Pages } from "./pages";
+import type { Answer, Pages } from "./pages";
 import { type Box, capture } from "./screenshot";
 import { dialogChange, type Tabs, waitForTab } from "./tabs";
 
@@ -40,6 +41,8 @@ interface Pointing {
   readonly target?: Target | undefined;
 }
 
+/** A frame that left, or that no extension may read, has no element. */
+const GONE: ReadonlySet<string> = new Set(["stale-ref", "error-page", "restricted-page"]);
 const NETWORK_MS = 500; // what an action set going on the network may take before the reply goes out
 const LONG_POLL_MS = 5_000; // a request open for longer waits for news and says nothing about the page being busy
 const ARRIVAL_MS = 20; // between the browser's word that input was delivered and the page's own: either may be first
@@ -68,8 +71,8 @@ export class Ops {
     let version = "";
     let children: FrameInfo[] | null = null;
     let main: Answer<Seen> | null = null;
-    const look = (frame: number, at: string | undefined): Promise<Answer<Seen>> =>
-      this.pages.call<Seen>(tab, frame, "observe", { mode, maxElements: elements, maxChars: chars, cursor: at, header: frame === 0 }, context);
+    const asked = (frame: number, at: string | undefined): object => ({ mode, maxElements: elements, maxChars: chars, cursor: at, header: frame === 0 });
+    const look = (frame: number, at: string | undefined): Promise<Answer<Seen>> => this.pages.call<Seen>(tab, frame, "observe", asked(frame, at), context);
     const add = (frame: number, seen: Seen): void => {
       const part = frame === 0 ? seen.text : seen.text === "" ? "" : `frame f${frame}:\n${seen.text}`;
       text += `${text === "" || part === "" ? "" : "\n"}${part}`;
@@ -91,7 +94,7 @@ export class Ops {
     }
     for (const frame of children ?? []) {
       if (cursor !== "" || elements < 1 || chars < 200) break;
-      const seen = await look(frame.number, undefined).catch(() => null); // a frame that can't be read hides nothing of the page
+      const seen = await this.pages.peek<Seen>(tab, frame, "observe", asked(frame.number, undefined), context);
       if (seen !== null && seen.ok.text !== "") {
         chars -= `frame f${frame.number}:\n`.length;
         add(frame.number, seen.ok);
@@ -109,11 +112,9 @@ export class Ops {
     const main = await this.pages.call<{ text: string; version: string }>(tab, 0, "find", { query: args.query, role: args.role, limit }, context);
     this.tabs.checkPlace(main.url);
     let lines = main.ok.text === "" ? [] : main.ok.text.split("\n");
-    if (lines.length === 0) {
+    if (lines.length < limit) {
       for (const frame of await this.pages.children(tab)) {
-        const seen = await this.pages
-          .call<{ text: string }>(tab, frame.number, "find", { query: args.query, role: args.role, limit }, context)
-          .catch(() => null); // a frame that can't be read has no hits
+        const seen = await this.pages.peek<{ text: string }>(tab, frame, "find", { query: args.query, role: args.role, limit }, context);
         if (seen !== null && seen.ok.text !== "") lines.push(...seen.ok.text.split("\n"));
       }
       lines = lines.slice(0, limit);
@@ -161,7 +162,7 @@ export class Ops {
           this.pages.call(tab, frame, "wait", { ...pick(args, "until", "text", "ref", "target"), timeout: rest() }, context);
         // What shall appear may appear in any frame.
         const anywhere = args.ref === undefined && (args.until === "text" || args.until === "visible");
-        const children = anywhere ? await this.pages.children(tab) : [];
+        const children = anywhere ? (await this.pages.children(tab)).filter((frame) => !frame.silent) : [];
         const answer =
           children.length === 0
             ? await this.#inFrames(tab, { ref: args.ref }, context, look)
@@ -180,7 +181,7 @@ export class Ops {
   }
 
   async screenshot(tab: number, args: ScreenshotArgs, context: Context): Promise<PageReply> {
-    const frames = [0, ...(await this.pages.children(tab)).map((frame) => frame.number)];
+    const children = await this.pages.children(tab);
     const wanted = args.ref !== undefined || args.target !== undefined;
     let box: Box | null = null;
     if (wanted) {
@@ -193,7 +194,7 @@ export class Ops {
     if (box === null && args.full_page === true) box = page.ok;
     const { scale, viewWidth, viewHeight } = page.ok;
     if (box === null && viewWidth * viewHeight * scale * scale > 16_000_000) throw new Failure("too-large", "The viewport has too many pixels");
-    const reply = await capture(tab, box === null ? { kind: "viewport" } : { kind: wanted ? "element" : "page", box }, frames, this.pages, this.dbg, context);
+    const reply = await capture(tab, box === null ? { kind: "viewport" } : { kind: wanted ? "element" : "page", box }, children, this.pages, this.dbg, context);
     const { ok, url, title } = await this.pages.call<{ version: string }>(tab, 0, "state", {}, context);
     this.tabs.checkPlace(url);
     return { ...reply, url, title, version: ok.version };
@@ -217,6 +218,7 @@ export class Ops {
       }
       // Swallowed, or never arrived: nothing happened, and Chrome's bar may just have moved the page. Once more.
       context.effect = false;
+      if (frame !== 0) await pause(DRAWN_MS);
       if (attempt === 2) {
         if (guard === "missed") throw new Failure("covered", "Something else lies where the element was", { retryable: true, nextTool: "browser_page_observe" });
         throw new Failure("timeout", "The click did not reach the page", { retryable: true, nextTool: "browser_page_observe" });
@@ -230,15 +232,8 @@ export class Ops {
       const { ok } = await this.#effective(context, () => this.pages.call<Aimed>(tab, frame, "click", { ...pointing, trusted }, context));
       return { said: ok.said, input: null };
     }
-    const chain = frame === 0 ? [] : await this.#chain(tab, frame, context);
-    for (const link of chain) await this.pages.call(tab, link.parent, "frameShow", { index: link.index }, context);
     const { ok } = await this.pages.call<Aimed>(tab, frame, "click", { ...pointing, trusted }, context);
-    let { x, y } = ok;
-    for (const link of chain) {
-      const box = await this.pages.call<{ x: number; y: number }>(tab, link.parent, "frameBox", { index: link.index }, context);
-      x += box.ok.x;
-      y += box.ok.y;
-    }
+    const { x, y } = await outwards(this.pages, tab, frame, ok, context);
     context.effect = true;
     return { said: ok.said, input: this.input.click(tab, x, y) };
   }
@@ -330,11 +325,12 @@ export class Ops {
     } catch (error) {
       if (!(error instanceof Failure) || error.code !== "not-found" || pointing.ref !== undefined) throw error;
       for (const frame of await this.pages.children(tab)) {
+        if (frame.silent) continue;
         try {
           return await work(frame.number);
         } catch (inner) {
-          if (!(inner instanceof Failure) || inner.code === "ambiguous-target") throw inner;
-          if (context.effect) throw inner;
+          // Every other failure is the answer of the frame that has the element.
+          if (context.effect || (toFailure(inner).code !== "not-found" && !GONE.has(toFailure(inner).code))) throw inner;
         }
       }
       throw error;
@@ -454,36 +450,14 @@ export class Ops {
     return found === null ? { url: answer.url, title: answer.title } : { url: found.url ?? answer.url, title: found.title ?? answer.title };
   }
 
-  /** The frames between `frame` and the main frame, innermost first: number of the parent, index in it. */
-  async #chain(tab: number, frame: number, context: Context): Promise<{ parent: number; index: number }[]> {
-    const frames = await this.pages.children(tab);
-    const chain: { parent: number; index: number }[] = [];
-    let current = frames.find((one) => one.number === frame);
-    while (current !== undefined && chain.length < 16) {
-      const { ok } = await this.pages.call<{ index: number }>(tab, current.number, "frameIndex", {}, context);
-      if (ok.index < 0) throw new Failure("not-visible", "The frame can't be found in its page", { nextTool: "browser_page_observe" });
-      const parent = frames.find((one) => one.frameId === current?.parentFrameId);
-      chain.push({ parent: parent?.number ?? 0, index: ok.index });
-      current = parent;
-    }
-    return chain;
-  }
-
   /** A child frame's box in the main frame's page coordinates. */
   async #boxOfChild(tab: number, frame: number, box: Box, context: Context): Promise<Box> {
-    let { x, y } = box;
-    const chain = await this.#chain(tab, frame, context);
     const own = await this.pages.call<{ scrollX: number; scrollY: number }>(tab, frame, "box", {}, context);
-    x -= own.ok.scrollX;
-    y -= own.ok.scrollY;
-    for (const link of chain) {
-      await this.pages.call(tab, link.parent, "frameShow", { index: link.index }, context);
-      const at = await this.pages.call<{ x: number; y: number }>(tab, link.parent, "frameBox", { index: link.index }, context);
-      x += at.ok.x;
-      y += at.ok.y;
-    }
+    const middle = { x: box.x - own.ok.scrollX + box.width / 2, y: box.y - own.ok.scrollY + box.height / 2 };
+    const { x, y, scale } = await outwards(this.pages, tab, frame, middle, context);
+    const [width, height] = [box.width * scale, box.height * scale];
     const main = await this.pages.call<{ scrollX: number; scrollY: number }>(tab, 0, "box", {}, context);
-    return { ...box, x: x + main.ok.scrollX, y: y + main.ok.scrollY };
+    return { ...box, width, height, x: x - width / 2 + main.ok.scrollX, y: y - height / 2 + main.ok.scrollY };
   }
 }
 

@@ -10,6 +10,7 @@ import { type Context, left, within } from "./command";
 import { crashedFailure, type Debugger } from "./attachment";
 import { Channels } from "./channels";
 import { Failure, isCutOff, isNotInjected, textOf } from "./failure";
+import { type FrameInfo, FrameList } from "./frames";
 import type { Session } from "./session";
 
 export interface Answer<T> {
@@ -18,27 +19,22 @@ export interface Answer<T> {
   readonly title: string;
 }
 
-export interface FrameInfo {
-  readonly number: number;
-  readonly documentId: string;
-  readonly frameId: number;
-  readonly parentFrameId: number;
-}
-
 const WORK_SPARE_MS = 1_000; // before its time is up the page runtime itself says that a page is too large
 const DIAGNOSE_MS = 600; // kept free at the end of a command to find out why a page does not answer
 /** Calls that change nothing: if the document leaves under them, the next one is asked. */
 const READS = new Set(["observe", "find", "extract", "has", "state", "box"]);
-const MAX_FRAMES = 30; // child frames looked into by one observation
+const PEEK_MS = 1_500; // what a child frame that answers at all may take to be read
 
 export class Pages {
   readonly #session: Session;
   readonly #debugger: Debugger;
   readonly #channels = new Channels();
+  readonly #frames: FrameList;
 
   constructor(session: Session, dbg: Debugger) {
     this.#session = session;
     this.#debugger = dbg;
+    this.#frames = new FrameList(session);
   }
 
   /** Runs `op` of the page runtime in frame number `frame` (0: main). Throws Failure. `inject: false` only asks. */
@@ -73,17 +69,15 @@ export class Pages {
   }
 
   /** Child frames that can be reached, in the browser's order, numbered. */
-  async children(tab: number): Promise<FrameInfo[]> {
-    const frames = (await chrome.webNavigation.getAllFrames({ tabId: tab })) ?? [];
-    return frames
-      .filter((frame) => frame.frameId !== 0 && !frame.errorOccurred && frame.documentLifecycle === "active")
-      .slice(0, MAX_FRAMES)
-      .map((frame) => ({
-        number: this.#session.frameNumber(tab, frame.documentId),
-        documentId: frame.documentId,
-        frameId: frame.frameId,
-        parentFrameId: frame.parentFrameId,
-      }));
+  children(tab: number): Promise<FrameInfo[]> {
+    return this.#frames.list(tab);
+  }
+
+  /** A child frame's answer to a question that changes nothing, or null: no frame holds up the page around it. */
+  async peek<T>(tab: number, frame: FrameInfo, op: string, args: object, context: Context): Promise<Answer<T> | null> {
+    if (frame.silent) return null;
+    const soon = { ...context, deadline: Math.min(context.deadline, performance.now() + PEEK_MS) };
+    return await this.call<T>(tab, frame.number, op, args, soon).catch(() => null); // a frame that can't be read hides nothing of the page
   }
 
   /** Loads a part of the page runtime that is asked for rarely, unless the frame has it. Throws Failure. */

@@ -8,6 +8,7 @@ import { MAX_SCREENSHOT_BYTES, MAX_SCREENSHOT_PIXELS, type PageReply } from "../
 import type { Debugger } from "./attachment";
 import type { Context } from "./command";
 import { Failure } from "./failure";
+import type { FrameInfo, Seat } from "./frames";
 import type { Pages } from "./pages";
 
 const HOLDER = "screenshot";
@@ -22,8 +23,8 @@ export interface Box {
 
 export type Shot = { readonly kind: "viewport" } | { readonly kind: "page" | "element"; readonly box: Box };
 
-/** Takes the picture. `frames`: numbers of all frames whose fields must be blotted out. */
-export async function capture(tab: number, shot: Shot, frames: readonly number[], pages: Pages, dbg: Debugger, context: Context): Promise<PageReply> {
+/** Takes the picture. `children`: all child frames, whose fields must be blotted out; one that is silent is blotted out as a whole. */
+export async function capture(tab: number, shot: Shot, children: readonly FrameInfo[], pages: Pages, dbg: Debugger, context: Context): Promise<PageReply> {
   const params: Record<string, unknown> = { format: "png" };
   if (shot.kind !== "viewport") {
     const { x, y, width, height, scale } = shot.box;
@@ -36,9 +37,12 @@ export async function capture(tab: number, shot: Shot, frames: readonly number[]
   await dbg.hold(tab, HOLDER);
   const masked: number[] = [];
   try {
-    for (const frame of frames) {
-      masked.push(frame); // even if the answer is lost, the fields are restored
-      await pages.call(tab, frame, "mask", {}, context);
+    const answering = children.filter((frame) => !frame.silent);
+    const seats = answering.length === children.length ? null : await seatsOf(tab, answering, pages, context);
+    for (const frame of [MAIN, ...answering]) {
+      masked.push(frame.number); // even if the answer is lost, the fields are restored
+      const shown = seats?.filter((seat) => seat.parent === frame.frameId).map((seat) => seat.index);
+      await pages.call(tab, frame.number, "mask", shown === undefined ? {} : { shown }, context);
     }
     const { data } = await dbg.send(tab, "Page.captureScreenshot", params);
     if (typeof data !== "string") throw new Failure("internal", "The browser gave no picture");
@@ -49,6 +53,14 @@ export async function capture(tab: number, shot: Shot, frames: readonly number[]
     for (const frame of masked) await pages.call(tab, frame, "unmask", {}, context, false).catch(() => undefined); // a page that is gone needs none
     await dbg.release(tab, HOLDER);
   }
+}
+
+const MAIN = { number: 0, frameId: 0 } as const;
+
+/** Where frames sit in their parents. */
+async function seatsOf(tab: number, frames: readonly FrameInfo[], pages: Pages, context: Context): Promise<{ parent: number; index: number }[]> {
+  const answers = await Promise.all(frames.map((frame) => pages.peek<Seat>(tab, frame, "seat", {}, context)));
+  return frames.map((frame, i) => ({ parent: frame.parentFrameId, index: answers[i]?.ok.index ?? -1 }));
 }
 
 /** Width and height from a PNG's first chunk. */

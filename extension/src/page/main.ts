@@ -27,12 +27,13 @@ import {
   unknownOption,
 } from "./act";
 import { withinBudget } from "./budget";
-import { isSelect, rectOf, titleOf, attr, queryAll, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
+import { isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
 import { extract, type Extraction } from "./extract";
 import { articleReady } from "./reader";
 import { Fault, type FaultShape } from "./fault";
 import { find } from "./find";
+import { framesBut, frameSpot, seat } from "./frames";
 import { isSensitiveField } from "./names";
 import { begin, labelOf, nextNumber, type Pointer, refOf, resolve, sweep } from "./refs";
 import { observe } from "./render";
@@ -222,11 +223,12 @@ const OPS = {
     };
   },
 
-  /** Blots out sensitive fields that hold something, until `unmask`. */
-  mask() {
+  /** Blots out sensitive fields, until `unmask`; and, if `shown` is given, all frames but those: they can't be asked. */
+  mask(args: { shown?: number[] }) {
     unmask();
     const root = rootElement(document);
     if (root === null) return { count: 0 };
+    if (args.shown !== undefined) masked.push(...framesBut(args.shown).map(hide));
     const visit = (el: Element): void => {
       if (isSensitiveField(el) && el instanceof HTMLElement) masked.push(blot(el));
       eachChild(el, (node) => {
@@ -242,36 +244,9 @@ const OPS = {
     return {};
   },
 
-  /** Where the child frame number `index` of this window is drawn, in this frame's viewport. */
-  frameBox(args: { index: number }) {
-    const child = window[args.index];
-    const el = queryFrames().find((frame) => frame.contentWindow === child);
-    if (el === undefined) throw new Fault("not-visible", "The frame's element was not found");
-    const rect = rectOf(el);
-    const style = getComputedStyle(el);
-    return {
-      x: rect.x + el.clientLeft + parseFloat(style.paddingLeft),
-      y: rect.y + el.clientTop + parseFloat(style.paddingTop),
-    };
-  },
+  seat,
 
-  /** This window's index among its parent's frames; -1 for the main frame. */
-  frameIndex() {
-    if (window.parent === window) return { index: -1 };
-    for (let i = 0; i < window.parent.length; i++) if (window.parent[i] === window) return { index: i };
-    return { index: -2 };
-  },
-
-  /** Scrolls a child frame's element into view, so that a point in it can be clicked. */
-  frameShow(args: { index: number }) {
-    const child = window[args.index];
-    const el = queryFrames().find((frame) => frame.contentWindow === child);
-    if (el !== undefined) {
-      const rect = rectOf(el);
-      if (rect.top < 0 || rect.bottom > innerHeight) el.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
-    }
-    return {};
-  },
+  frameSpot,
 
   travel(args: { step: -1 | 1 }) {
     history.go(args.step);
@@ -318,6 +293,19 @@ function unmask(): void {
   masked = [];
 }
 
+/** Hides an element but not its place; gives back the way back. */
+function hide(el: HTMLElement): () => void {
+  const value = el.style.getPropertyValue("visibility");
+  const priority = el.style.getPropertyPriority("visibility");
+  const had = attr(el, "style");
+  el.style.setProperty("visibility", "hidden", "important");
+  return () => {
+    if (value === "") el.style.removeProperty("visibility");
+    else el.style.setProperty("visibility", value, priority);
+    if (had === null && attr(el, "style") === "") el.removeAttribute("style");
+  };
+}
+
 /** Hides what a field shows by inline style, without changing its size; gives back the way back. */
 function blot(el: HTMLElement): () => void {
   const names = ["color", "-webkit-text-fill-color", "background", "text-shadow", "caret-color"] as const;
@@ -332,11 +320,6 @@ function blot(el: HTMLElement): () => void {
     });
     if (had === null && attr(el, "style") === "") el.removeAttribute("style");
   };
-}
-
-function queryFrames(): HTMLIFrameElement[] {
-  const root = rootElement(document);
-  return root === null ? [] : (queryAll(root, "iframe,frame,object") as HTMLIFrameElement[]);
 }
 
 /** Operations that read all of the page in one go. */
