@@ -64,6 +64,7 @@ async function buildTests() {
     platform: "node",
     target: "node18",
   });
+  await build({ ...common, entryPoints: ["test/probe.ts"], outdir: "build/test", format: "iife" });
 }
 
 await (process.argv.includes("--test") ? buildTests() : buildExtension());

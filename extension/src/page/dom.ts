@@ -44,6 +44,11 @@ export const labelsOf = (el: Element): Element[] => {
   return list ? Array.from(list) : [];
 };
 
+const labelledBy = Object.getOwnPropertyDescriptor(E, "ariaLabelledByElements")?.get; // Chrome 135 and newer
+
+/** What a script has set as `ariaLabelledByElements`: the attribute itself is empty then. */
+export const labelledByElements = (el: Element): Element[] => ((labelledBy?.call(el) ?? []) as Element[]).slice(0, 16);
+
 const labelGetters = new Map<string, Getter<NodeListOf<HTMLLabelElement> | null>>(
   (
     [
@@ -81,6 +86,7 @@ export const rectsOf = (el: Element): DOMRect[] => Array.from(E.getClientRects.c
 export const rootOf = (node: Node): Node => N.getRootNode.call(node);
 export const contains = (a: Node, b: Node): boolean => N.contains.call(a, b);
 export const styleOf = (el: Element): CSSStyleDeclaration => getComputedStyle(el);
+export const styleOfPseudo = (el: Element, which: string): CSSStyleDeclaration => getComputedStyle(el, which);
 export const byId = (root: Node, id: string): Element | null =>
   nodeType(root) === 9
     ? D.getElementById.call(root, id)
@@ -106,6 +112,17 @@ export const isTextArea = (el: Element): el is HTMLTextAreaElement => el instanc
 
 /** White space collapsed to single spaces, none at the ends. */
 export const collapse = (text: string): string => text.replace(/\s+/g, " ").trim();
+
+const sheets: Getter<StyleSheetList> = getter(D, "styleSheets");
+const shadowSheets: Getter<StyleSheetList> = getter(ShadowRoot.prototype, "styleSheets");
+const adopted: Getter<CSSStyleSheet[]> = getter(D, "adoptedStyleSheets");
+const shadowAdopted: Getter<CSSStyleSheet[]> = getter(ShadowRoot.prototype, "adoptedStyleSheets");
+
+/** The style sheets of a document or a shadow root; of other roots none. */
+export const sheetsOf = (root: Node): CSSStyleSheet[] =>
+  nodeType(root) === 9 ? Array.from(sheets(root)) : root instanceof ShadowRoot ? Array.from(shadowSheets(root)) : [];
+export const adoptedSheetsOf = (root: Node): CSSStyleSheet[] =>
+  nodeType(root) === 9 ? Array.from(adopted(root)) : root instanceof ShadowRoot ? Array.from(shadowAdopted(root)) : [];
 
 const openShadow: Getter<ShadowRoot | null> = getter(E, "shadowRoot");
 const CAN_HOST = new Set(
@@ -228,19 +245,27 @@ export function onePass<T>(work: () => T): T {
 
 /** `ask`, with its answers kept for the length of a pass. */
 export function remembered<R>(ask: (el: Element) => R): (el: Element) => R {
-  let answers = new Map<Element, R>();
-  let of = 0;
+  const answer = rememberedOf(ask);
   return (el) => {
     spend();
-    if (!inside) return ask(el);
-    if (of !== pass) {
+    return answer(el);
+  };
+}
+
+/** The same for anything that is asked about. */
+export function rememberedOf<K extends object, R>(ask: (of: K) => R): (of: K) => R {
+  let answers = new Map<K, R>();
+  let since = 0;
+  return (of) => {
+    if (!inside) return ask(of);
+    if (since !== pass) {
       answers = new Map();
-      of = pass;
+      since = pass;
     }
-    let answer = answers.get(el);
+    let answer = answers.get(of);
     if (answer === undefined) {
-      answer = ask(el);
-      answers.set(el, answer);
+      answer = ask(of);
+      answers.set(of, answer);
     }
     return answer;
   };

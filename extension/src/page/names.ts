@@ -20,6 +20,7 @@ import {
   isInput,
   isSelect,
   isTextArea,
+  labelledByElements,
   labelsOf,
   nodeType,
   query,
@@ -32,6 +33,7 @@ import {
   visibility,
 } from "./dom";
 import { isEditableHost, NAMED_BY_CONTENT, roleOf, TEXT_ROLES } from "./roles";
+import { pseudoText } from "./pseudo";
 import { isSensitive } from "./sensitive";
 
 interface Walk {
@@ -45,6 +47,7 @@ interface Walk {
 }
 
 const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "iframe", "audio", "video", "object"]);
+const MAX_REFERENCES = 16; // elements named by one attribute
 const MAX_RAW = 4 * MAX_NAME_CHARS; // of text gathered for one name: more is cut anyway
 
 /** The accessible name; "" if there is none. */
@@ -59,12 +62,12 @@ export function cut(name: string): string {
 }
 
 function compute(el: Element, walk: Walk): string {
-  if (walk.visited.has(el)) return "";
+  if (walk.visited.has(el)) return walk.nested && !walk.referenced ? byReference(el, walk) : "";
   walk.visited.add(el);
   if (walk.nested && !walk.hiddenRoot && isLeftOut(el)) return "";
   if (tagOf(el) === "slot") return fromContent(el, walk); // a slot has no name of its own
   if (!walk.referenced) {
-    const text = byReference(el);
+    const text = byReference(el, walk);
     if (text !== "") return text;
   }
   const role = roleOf(el);
@@ -91,17 +94,17 @@ function isLeftOut(el: Element): boolean {
 /** `display: contents`: no box of its own, but what is inside shows. */
 const isDrawnThrough = (el: Element): boolean => styleOf(el).display === "contents" && styleOf(el).visibility === "visible";
 
-function byReference(el: Element): string {
+/** The name by `aria-labelledby`. What one name has taken up already is not taken up by it again. */
+function byReference(el: Element, walk: Walk): string {
   const ids = attr(el, "aria-labelledby");
   if (ids === null) return "";
   const root = rootOf(el);
+  const targets = ids.trim() === "" ? labelledByElements(el) : ids.split(/\s+/).slice(0, MAX_REFERENCES).map((id) => (id === "" ? null : byId(root, id)));
   const parts: string[] = [];
-  const visited = new Set<Element>();
-  for (const id of ids.split(/\s+/).slice(0, 16)) {
-    const target = id === "" ? null : byId(root, id);
+  const visited = walk.nested ? walk.visited : new Set<Element>();
+  for (const target of targets) {
     if (target === null) continue;
     const hiddenRoot = visibility(target) !== "shown" && !isDrawnThrough(target) ? true : isConcealed(target);
-    visited.delete(el); // an element may refer to itself
     parts.push(compute(target, { visited, referenced: true, hiddenRoot, nested: true }));
   }
   return collapse(parts.join(" "));
@@ -119,7 +122,10 @@ function embeddedValue(el: Element, role: string): string | null {
   }
   if (role === "combobox" || role === "listbox") {
     const chosen = queryAll(el, '[role="option"][aria-selected="true"]');
-    return chosen.length === 0 ? null : chosen.map((option) => collapse(textContent(option) ?? "")).join(" ");
+    if (chosen.length > 0) return chosen.map((option) => collapse(textContent(option) ?? "")).join(" ");
+    if (role === "listbox" || query(el, "input,textarea") !== null) return null;
+    const shown = collapse(textContent(el) ?? "");
+    return shown === "" ? null : shown;
   }
   return null;
 }
@@ -188,9 +194,9 @@ function childName(el: Element, tag: string, walk: Walk): string {
 }
 
 function fromContent(el: Element, walk: Walk): string {
-  let text = "";
   const inner: Walk = { ...walk, nested: true };
   const silent = !walk.hiddenRoot && visibility(el) === "unseen" && !isDrawnThrough(el);
+  let text = pseudoText(el, "::before");
   eachChild(el, (node) => {
     if (text.length > MAX_RAW) return;
     if (nodeType(node) === 3) {
@@ -206,7 +212,7 @@ function fromContent(el: Element, walk: Walk): string {
       if (!/\s$/.test(text) && breaksText(node)) text += " ";
     }
   });
-  return text;
+  return text + pseudoText(el, "::after");
 }
 
 const joinsTight = (left: string, right: string): boolean => left !== "" && !/\s$/.test(left) && !/^\s/.test(right);
