@@ -210,8 +210,8 @@ export class Ops {
     const trusted = await this.input.trusted(tab, false);
     const before = await this.#before(tab);
     for (let attempt = 1; ; attempt++) {
-      const { said, input } = await this.#dispatchClick(tab, frame, pointing, trusted, context);
-      const done = await this.#settle(tab, frame, before, context, input);
+      const { said, settled } = await this.#dispatchClick(tab, frame, pointing, trusted, context);
+      const done = await this.#settle(tab, frame, before, context, settled);
       const guard = done.guard;
       if (!trusted || guard === "hit" || done.moved) {
         return reply(`Clicked ${said}`, done, trusted ? "trusted" : "synthetic");
@@ -226,16 +226,16 @@ export class Ops {
     }
   }
 
-  /** Clicks by script, or sends the input: `input` ends when the browser has delivered it. */
+  /** Clicks by script, or sends the input; `settled`: what the page will say when that has arrived. */
   async #dispatchClick(tab: number, frame: number, pointing: Pointing, trusted: boolean, context: Context): Promise<Dispatched> {
     if (!trusted) {
-      const { ok } = await this.#effective(context, () => this.pages.call<Aimed>(tab, frame, "click", { ...pointing, trusted }, context));
-      return { said: ok.said, input: null };
+      const { ok } = await this.#effective(context, () => this.pages.call<Aimed>(tab, frame, "click", pointing, context));
+      return { said: ok.said, settled: null };
     }
-    const { ok } = await this.pages.call<Aimed>(tab, frame, "click", { ...pointing, trusted }, context);
-    const { x, y } = await outwards(this.pages, tab, frame, ok, context);
+    const { first, later } = await this.pages.callTwofold<Aimed, Settled>(tab, frame, "click", { ...pointing, wait: left(context, 1_000) }, context);
+    const { x, y } = await outwards(this.pages, tab, frame, first.ok, context);
     context.effect = true;
-    return { said: ok.said, input: this.input.click(tab, x, y) };
+    return { said: first.ok.said, settled: this.#delivered(tab, frame, this.input.click(tab, x, y), later, context) };
   }
 
   async type(tab: number, args: TypeArgs, context: Context): Promise<PageReply> {
@@ -363,10 +363,8 @@ export class Ops {
     return { watch: this.navigations.watch(tab), dialogs: tab, began: performance.now() };
   }
 
-  /** The page's view of an action. With `input` it is asked at once and answers when the input has arrived: one trip less. */
-  async #settled(tab: number, frame: number, context: Context, input: Promise<void> | null): Promise<Answer<Settled>> {
-    if (input === null) return await this.pages.call<Settled>(tab, frame, "settle", {}, context, false);
-    const answer = this.pages.call<Settled>(tab, frame, "settle", { input: left(context, 1_000) }, context, false);
+  /** What the page says of trusted input once it has arrived. Throws if the browser refuses the input. */
+  async #delivered(tab: number, frame: number, input: Promise<void>, answer: Promise<Answer<Settled>>, context: Context): Promise<Answer<Settled>> {
     let open = true;
     const delivered = input.then(async () => {
       await pause(ARRIVAL_MS);
@@ -383,14 +381,14 @@ export class Ops {
   }
 
   /** Waits for what the action set going, within bounds, and says what changed. */
-  async #settle(tab: number, frame: number, before: Before, context: Context, input: Promise<void> | null = null): Promise<Done> {
+  async #settle(tab: number, frame: number, before: Before, context: Context, asked: Promise<Answer<Settled>> | null = null): Promise<Done> {
     const { watch } = before;
     let began = performance.now();
     let took = 0;
     const spent = (): number => took + Math.round((performance.now() - began) * 1_000);
     let settled: Answer<Settled> | null = null;
     try {
-      settled = await this.#settled(tab, frame, context, input);
+      settled = await (asked ?? this.pages.call<Settled>(tab, frame, "settle", {}, context, false));
       took = settled.ok.took;
       began = performance.now();
       const end = performance.now() + Math.min(NETWORK_MS, left(context, 1_000));
@@ -484,7 +482,7 @@ interface Aimed {
 
 interface Dispatched {
   readonly said: string;
-  readonly input: Promise<void> | null;
+  readonly settled: Promise<Answer<Settled>> | null;
 }
 
 interface Chosen {

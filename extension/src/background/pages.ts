@@ -8,7 +8,7 @@
 import type { FaultShape } from "../page/fault";
 import { type Context, left, within } from "./command";
 import { crashedFailure, type Debugger } from "./attachment";
-import { Channels } from "./channels";
+import { Channels, type Twofold } from "./channels";
 import { Failure, isCutOff, isNotInjected, textOf } from "./failure";
 import { type FrameInfo, FrameList } from "./frames";
 import type { Session } from "./session";
@@ -18,6 +18,8 @@ export interface Answer<T> {
   readonly url: string;
   readonly title: string;
 }
+
+type Ask = (documentId: string | undefined, message: object) => Promise<unknown>;
 
 const WORK_SPARE_MS = 1_000; // before its time is up the page runtime itself says that a page is too large
 const DIAGNOSE_MS = 600; // kept free at the end of a command to find out why a page does not answer
@@ -39,6 +41,30 @@ export class Pages {
 
   /** Runs `op` of the page runtime in frame number `frame` (0: main). Throws Failure. `inject: false` only asks. */
   async call<T>(tab: number, frame: number, op: string, args: object, context: Context, inject = true): Promise<Answer<T>> {
+    const ask = (documentId: string | undefined, message: object): Promise<unknown> => this.#channels.ask(tab, documentId, message);
+    return await this.#exchange<T>(tab, frame, op, args, context, inject, ask);
+  }
+
+  /** A call whose page says at once what it found and later, unasked, what followed. A failure at once is the end of it. */
+  async callTwofold<T, L>(tab: number, frame: number, op: string, args: object, context: Context): Promise<{ first: Answer<T>; later: Promise<Answer<L>> }> {
+    let twofold: Twofold | null = null;
+    const ask = async (documentId: string | undefined, message: object): Promise<unknown> => {
+      twofold = this.#channels.askTwofold(tab, documentId, message);
+      return await twofold.first;
+    };
+    const asked = (): Twofold | null => twofold;
+    try {
+      const first = await this.#exchange<T>(tab, frame, op, args, context, true, ask);
+      const later = this.#answered<L>(tab, frame, asked()?.later ?? Promise.resolve(), left(context, DIAGNOSE_MS), context);
+      later.catch(() => undefined); // an input that fails is told before anybody waits for this
+      return { first, later };
+    } catch (error) {
+      asked()?.forget();
+      throw error;
+    }
+  }
+
+  async #exchange<T>(tab: number, frame: number, op: string, args: object, context: Context, inject: boolean, ask: Ask): Promise<Answer<T>> {
     if (this.#debugger.crashed(tab)) throw crashedFailure();
     const documentId = frame === 0 ? undefined : this.#session.documentOf(tab, frame);
     if (frame !== 0 && documentId === undefined) throw staleFrame();
@@ -47,15 +73,20 @@ export class Pages {
     const message = { op, args, frame, first: frame === 0 ? state.first : 1, id: context.id, limit: Math.max(limit / 2, limit - WORK_SPARE_MS) };
     const send = async (): Promise<unknown> => {
       try {
-        return await this.#channels.ask(tab, documentId, message);
+        return await ask(documentId, message);
       } catch (error) {
         if (!inject || !(isNotInjected(error) || (READS.has(op) && isCutOff(error)))) throw error;
         await this.#inject(tab, documentId, "page.js");
-        return await this.#channels.ask(tab, documentId, message);
+        return await ask(documentId, message);
       }
     };
+    return await this.#answered<T>(tab, frame, send(), limit, context);
+  }
+
+  /** An answer of the page's, read; within `limit` ms. */
+  async #answered<T>(tab: number, frame: number, sent: Promise<unknown>, limit: number, context: Context): Promise<Answer<T>> {
     let late = false;
-    const text = await within(send(), limit, () => {
+    const text = await within(sent, limit, () => {
       late = true;
       return new Failure("timeout", "The page did not answer");
     }).catch(async (error: unknown) => {

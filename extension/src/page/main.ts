@@ -46,6 +46,8 @@ import { waitFor, type WaitFor } from "./wait";
 export interface PageCall {
   /** Counts the calls of one channel; the answer carries it. */
   readonly call: number;
+  /** The number of a twofold call's later answer. */
+  readonly later?: number;
   readonly op: keyof typeof OPS;
   readonly args: never;
   readonly frame: number;
@@ -55,7 +57,8 @@ export interface PageCall {
   readonly limit: number;
 }
 
-type ClickArgs = Pointer & { readonly trusted: boolean };
+/** `wait`: milliseconds that trusted input may take to arrive; absent for a click by script. */
+type ClickArgs = Pointer & { readonly wait?: number };
 
 const cancelled = new Set<number>();
 
@@ -84,11 +87,14 @@ const OPS = {
       return { el: found, said: called(found) };
     });
     const at = aim(el);
-    if (args.trusted) {
+    const { wait } = args;
+    if (wait !== undefined) {
       // The answer goes first: the input it leads to can't arrive before this task is over.
-      afterwards = () => {
+      afterwards = async () => {
         markBefore(el);
         armGuard(el);
+        await arrival(wait);
+        return await settle();
       };
     } else {
       markBefore(el);
@@ -253,9 +259,7 @@ const OPS = {
     return {};
   },
 
-  /** `input`: trusted input is under way; waits for its arrival, that many milliseconds at most. */
-  async settle(args: { input?: number }) {
-    if (args.input !== undefined) await arrival(args.input);
+  async settle() {
     return await settle();
   },
 
@@ -283,8 +287,8 @@ interface Typed {
   readonly before: string;
 }
 
-/** What is left to do once the answer is on its way, in the same task. */
-let afterwards: (() => void) | null = null;
+/** What a twofold call does once its first answer is on its way, in the same task; gives the later answer. */
+let afterwards: (() => Promise<unknown>) | null = null;
 let typed: Typed | null = null;
 let masked: (() => void)[] = [];
 
@@ -341,27 +345,38 @@ if (scope.__browsercell === undefined) {
     port.onMessage.addListener((message: unknown) => {
       const call = message as PageCall;
       if (!Object.hasOwn(OPS, call.op)) return;
-      void answer(call).then((text) => {
+      const post = (number: number, text: string): void => {
         try {
-          port.postMessage([call.call, text]);
+          port.postMessage([number, text]);
         } catch {
           // the service worker has gone meanwhile; nobody waits for this answer
         }
-        const last = afterwards;
+      };
+      void answer(call).then((text) => {
+        post(call.call, text);
+        const rest = afterwards;
         afterwards = null;
-        last?.();
+        const { later } = call;
+        if (rest !== null && later !== undefined) void packed(rest).then((more) => post(later, more));
       });
     });
   });
 }
 
-async function answer(call: PageCall): Promise<string> {
-  let shape: FaultShape;
-  try {
+function answer(call: PageCall): Promise<string> {
+  return packed(() => {
     begin(call.first, call.frame);
     const run = OPS[call.op] as (args: unknown, id: number, limit: number) => unknown;
     const work = () => run(call.args, call.id, call.limit);
-    const ok = READS.has(call.op) ? withinBudget(call.limit, work) : await work();
+    return READS.has(call.op) ? withinBudget(call.limit, work) : work();
+  });
+}
+
+/** What `work` gives or how it failed, as the text of an answer. */
+async function packed(work: () => unknown): Promise<string> {
+  let shape: FaultShape;
+  try {
+    const ok = await work();
     return JSON.stringify({ ok, url: location.href, title: titleOf(document), next: nextNumber() });
   } catch (error) {
     shape = error instanceof Fault ? error.shape : { code: "internal", message: "The page runtime failed" };
