@@ -55,8 +55,8 @@ __all__ = [
 # queue with those of the other peers.
 LAST_WORDS: Final = 256
 # When to return the memory of a closed server link to the kernel: libzmq's threads free it in milliseconds, or
-# later on a busy machine.
-RELEASE_S: Final = (0.05, 0.5)
+# seconds later where every core is busy and what was held is large.
+RELEASE_S: Final = (0.05, 0.5, 3.0, 12.0)
 _EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
 # Plain integers: combining pyzmq's enum flags takes about a microsecond, a message.

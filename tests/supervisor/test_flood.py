@@ -22,6 +22,7 @@ def test_no_victim_below_half_the_cap() -> None:
 def test_no_victim_among_workers_that_hardly_run() -> None:
     guard = FloodGuard(CAP)
     assert all(guard.sample(i * SAMPLE, CAP, {"a": 0.001 * i}) is None for i in range(20))
+    assert guard.sample(2.0, CAP, {"a": 1.0}) == "a"
 
 
 def test_at_three_quarters_a_little_is_enough() -> None:
@@ -29,6 +30,17 @@ def test_at_three_quarters_a_little_is_enough() -> None:
     samples = [(i * SAMPLE, {"a": 0.001 * i, "cheap": 0.005 * i}) for i in range(20)]
     assert all(guard.sample(now, CAP * 3 // 4 - 1, cpu) is None for now, cpu in samples[:10])
     assert guard.sample(samples[10][0], CAP * 3 // 4, samples[10][1]) == "cheap"
+
+
+def test_in_a_swelling_bridge_a_little_is_enough_at_half() -> None:
+    guard = FloodGuard(CAP)
+    samples = [(i * SAMPLE, HALF - 210 + 30 * i, {"a": 0.001 * i, "cheap": 0.005 * i}) for i in range(8)]
+    assert [guard.sample(*sample) for sample in samples] == [None] * 7 + ["cheap"]
+
+
+def test_a_bridge_that_stands_at_half_is_not_swelling() -> None:
+    guard = FloodGuard(CAP)
+    assert all(guard.sample(i * SAMPLE, HALF + i, {"a": 0.005 * i}) is None for i in range(20))
 
 
 def test_no_victim_without_workers() -> None:
