@@ -37,8 +37,7 @@ export class Runner {
     if (this.#running.has(id)) return { error: new Failure("internal", "A command with this id is running").toWire(false) };
     this.#running.set(id, controller);
     try {
-      const turn = tab === undefined ? work(context) : this.#enqueue(tab, context, work);
-      return { ok: await limited(turn, context) };
+      return { ok: await (tab === undefined ? limited(work(context), context) : this.#enqueue(tab, context, work)) };
     } catch (error) {
       return { error: toFailure(error).toWire(context.effect) };
     } finally {
@@ -66,14 +65,15 @@ export class Runner {
       context.signal.throwIfAborted();
       return await work(context);
     })();
+    const end = limited(turn, context);
     // The next one waits for this one's end or deadline, whichever is first.
-    const tail = limited(turn, context).then(
+    const tail = end.then(
       () => undefined,
       () => undefined, // its own reply has said so
     );
     this.#tails.set(tab, tail);
     try {
-      return await turn;
+      return await end;
     } finally {
       const count = (this.#queued.get(tab) ?? 1) - 1;
       if (count === 0) this.#queued.delete(tab);
