@@ -6,7 +6,7 @@ comes here, not even to compare: what was delivered is recognised by device, ino
 Invariants: the destination lies beneath the session's working directory, which is the very directory (device and
 inode) the session was opened with; no component of the path is a symbolic link; the temporary file is new, regular,
 write-only for the bridge; an existing name is never replaced, whoever made it and whenever; nothing is left behind by a
-failed delivery.
+failed delivery, nor by a supervisor that is killed in one where the file system has files without a name (O_TMPFILE).
 
 `openat2` does the resolving in the kernel (Linux 5.6); without it the path is walked component by component with
 O_NOFOLLOW, which gives the same refusals.
@@ -31,6 +31,8 @@ _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_NO_SYMLINKS: Final = 0x04
 _RESOLVE_BENEATH: Final = 0x08
 _RENAME_NOREPLACE: Final = 1
+_NAMELESS: Final = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
+_NO_NAMELESS: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})  # file system, old kernel
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_NAME: Final = 255  # bytes of one component (NAME_MAX)
 
@@ -107,7 +109,7 @@ def check_path(path: str) -> tuple[str, ...]:
 
 
 class Destination:
-    """An open temporary file beside its final name. Publish it or abort it, exactly once."""
+    """An open temporary file beside its final name; `temporary` "" if it has no name. Publish it or abort it, exactly once."""
 
     def __init__(self, folder: int, temporary: str, name: str, descriptor: int) -> None:
         self._folder = folder
@@ -120,9 +122,12 @@ class Destination:
         """Give it its name; `size`: bytes it must have. Returns device and inode. Raises Refusal; then nothing is left."""
         try:
             info = os.fstat(self.fd)
-            if not stat.S_ISREG(info.st_mode) or info.st_size != size or info.st_nlink != 1:
+            if not stat.S_ISREG(info.st_mode) or info.st_size != size or info.st_nlink != bool(self._temporary):
                 raise Refusal("size-mismatch")
-            _rename_new(self._folder, self._temporary, self._name)
+            if self._temporary:
+                _rename_new(self._folder, self._temporary, self._name)
+            else:  # the link is followed to the file; a name that exists is an error
+                os.link(f"/proc/self/fd/{self.fd}", self._name, dst_dir_fd=self._folder, follow_symlinks=True)
             _sync_folder(self._folder)
         except OSError as error:
             raise Refusal(_CODES.get(error.errno or 0, "write-failed")) from None
@@ -137,8 +142,9 @@ class Destination:
             return
         self._open = False
         os.close(self.fd)
-        with contextlib.suppress(OSError):  # published, or removed by somebody else
-            os.unlink(self._temporary, dir_fd=self._folder)
+        if self._temporary:
+            with contextlib.suppress(OSError):  # published, or removed by somebody else
+                os.unlink(self._temporary, dir_fd=self._folder)
         os.close(self._folder)
 
 
@@ -146,12 +152,11 @@ def open_destination(directory: DirectoryGrant, path: str, token: str) -> Destin
     """Open a place for `path` beneath `directory`; `token` makes the temporary name unique. Raises Refusal."""
     parts = check_path(path)
     folder = _open_parent(directory, parts[:-1])
-    name, temporary = parts[-1], f".{token}.part"
+    name = parts[-1]
     try:
         if _exists(folder, name):
             raise Refusal("exists")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+        temporary, descriptor = _temporary(folder, token)
     except OSError as error:
         os.close(folder)
         raise Refusal(_CODES.get(error.errno or 0, "write-failed")) from None
@@ -159,6 +164,22 @@ def open_destination(directory: DirectoryGrant, path: str, token: str) -> Destin
         os.close(folder)
         raise
     return Destination(folder, temporary, name, descriptor)
+
+
+def _temporary(folder: int, token: str) -> tuple[str, int]:
+    """A new file in `folder`: its name, "" if it has none, and its descriptor."""
+    try:
+        return "", _nameless(folder)
+    except OSError as error:
+        if error.errno not in _NO_NAMELESS:
+            raise
+    name = f".{token}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return name, os.open(name, flags, 0o600, dir_fd=folder)
+
+
+def _nameless(folder: int) -> int:
+    return os.open(".", _NAMELESS, 0o600, dir_fd=folder)
 
 
 def probe(directory: DirectoryGrant, path: str) -> None:

@@ -24,11 +24,13 @@ from browsercell.supervisor.delivery import (
 ROOT = os.geteuid() == 0
 
 
-@pytest.fixture(params=["openat2", "walk"])
+@pytest.fixture(params=["openat2", "walk", "named"])
 def directory(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> DirectoryGrant:
-    """Every attack is tried against the kernel's resolver and against the fallback."""
+    """Every attack is tried against the kernel's resolver and its fallback, nameless files and theirs."""
+    if request.param == "named":
+        only_named(monkeypatch)
     if request.param == "walk":
 
         def missing(root: int, path: str) -> int:
@@ -39,6 +41,15 @@ def directory(
     (here / "sub" / "deep").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     return grant_directory(str(here))
+
+
+def only_named(monkeypatch: pytest.MonkeyPatch, number: int = errno.EOPNOTSUPP) -> None:
+    """A file system without nameless files."""
+
+    def refused(_folder: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(delivery, "_nameless", refused)
 
 
 def here(directory: DirectoryGrant) -> Path:
@@ -227,7 +238,35 @@ def test_a_working_directory_that_is_another_one_by_now_is_refused(
     assert not is_delivered(directory, "x", 1, 1, 1)
 
 
-def test_a_temporary_name_that_is_taken_is_not_used(directory: DirectoryGrant) -> None:
+def test_nothing_is_there_before_it_is_published(directory: DirectoryGrant) -> None:
+    """So nothing stays of a supervisor that is killed meanwhile."""
+    destination = open_destination(directory, "x", "d_x")
+    named = delivery._nameless.__module__ != delivery.__name__
+    assert leftovers(directory) == ([".d_x.part"] if named else [])
+    os.write(destination.fd, b"data")
+    destination.publish(4)
+    assert [p.name for p in here(directory).iterdir() if p.is_file()] == ["x"]
+    assert (here(directory) / "x").read_bytes() == b"data"
+
+
+def test_a_name_that_appears_meanwhile_is_not_replaced(directory: DirectoryGrant) -> None:
+    destination = open_destination(directory, "x", "d_x")
+    (here(directory) / "x").write_text("theirs")
+    assert refusal(lambda: destination.publish(0)) == "exists"
+    assert (here(directory) / "x").read_text() == "theirs"
+
+
+def test_another_failure_than_a_missing_feature_is_told(
+    directory: DirectoryGrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_named(monkeypatch, errno.ENOSPC)
+    assert refusal(lambda: open_destination(directory, "x", "d_x")) == "disk-full"
+
+
+def test_a_temporary_name_that_is_taken_is_not_used(
+    directory: DirectoryGrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_named(monkeypatch)
     (here(directory) / ".d_x.part").write_text("theirs")
     assert refusal(lambda: open_destination(directory, "x", "d_x")) == "exists"
     assert (here(directory) / ".d_x.part").read_text() == "theirs"
@@ -241,7 +280,10 @@ def test_another_size_than_granted_is_not_published(directory: DirectoryGrant, s
     assert list(here(directory).glob("*x*")) == []
 
 
-def test_a_file_that_got_a_second_name_is_not_published(directory: DirectoryGrant) -> None:
+def test_a_file_that_got_a_second_name_is_not_published(
+    directory: DirectoryGrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_named(monkeypatch)
     destination = open_destination(directory, "x", "d_x")
     os.link(here(directory) / ".d_x.part", here(directory) / "second")
     assert refusal(lambda: destination.publish(0)) == "size-mismatch"
@@ -265,6 +307,8 @@ def test_recognising_a_delivery_needs_the_same_file_of_the_same_size(directory: 
 def test_without_the_rename_flag_a_hard_link_gives_the_same_guarantee(
     directory: DirectoryGrant, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    only_named(monkeypatch)
+
     class Old:
         @staticmethod
         def renameat2(*_: object) -> int:
@@ -289,6 +333,7 @@ def test_another_failure_of_the_rename_is_told(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 
+    only_named(monkeypatch)
     monkeypatch.setattr(delivery, "_rename_new", full)
     assert refusal(lambda: put(directory, "x")) == "disk-full"
     assert leftovers(directory) == []
