@@ -32,7 +32,9 @@ _RESOLVE_NO_SYMLINKS: Final = 0x04
 _RESOLVE_BENEATH: Final = 0x08
 _RENAME_NOREPLACE: Final = 1
 _NAMELESS: Final = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
-_NO_NAMELESS: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})  # file system, old kernel
+_NO_NAMELESS: Final = frozenset(
+    {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT}
+)  # file system, old kernel
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_NAME: Final = 255  # bytes of one component (NAME_MAX)
 
@@ -122,7 +124,11 @@ class Destination:
         """Give it its name; `size`: bytes it must have. Returns device and inode. Raises Refusal; then nothing is left."""
         try:
             info = os.fstat(self.fd)
-            if not stat.S_ISREG(info.st_mode) or info.st_size != size or info.st_nlink != bool(self._temporary):
+            if (
+                not stat.S_ISREG(info.st_mode)
+                or info.st_size != size
+                or info.st_nlink != bool(self._temporary)
+            ):
                 raise Refusal("size-mismatch")
             if self._temporary:
                 _rename_new(self._folder, self._temporary, self._name)

@@ -8,14 +8,11 @@ must find the markers in the bridge; otherwise the proof is vacuous and the demo
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import stat
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +27,7 @@ from ...protocol.errors import Unavailable, UsageError
 from ...protocol.frames import HostProgress, ProcessInfo, TaskPhase
 from ...protocol.results import BrowserDelegateResult, Status
 from ..demo import tasks
+from ..demo.place import temporary_place
 from ..demo.server import Bookshop
 from ..memory_search import MarkerIndex, SearchReport, search_bytes, search_process
 from . import NOT_COMPLETED
@@ -67,7 +65,7 @@ def demo(directory: Path, *, json: bool) -> None:
     """Exit code 0 if the files were delivered and the proof holds, else 1."""
     console, remarks = out(), err()
     _prepare(directory)
-    with _place() as place, Bookshop() as shop:
+    with temporary_place() as place, Bookshop() as shop:
         arguments = supervisor_arguments(place)
         remarks.print("Starting a bookshop on loopback and a supervisor of its own …")
         started = time.monotonic()
@@ -121,19 +119,6 @@ def _prepare(directory: Path) -> None:
         raise UsageError(
             f"the folder {directory} can't be used ({error.strerror})", next_step="Name another with --output"
         ) from None
-
-
-@contextlib.contextmanager
-def _place() -> Iterator[str]:
-    """A temporary folder that worker accounts may pass through and nobody else may list."""
-    place = tempfile.mkdtemp(prefix="bcdemo-")
-    os.chmod(place, 0o711)
-    try:
-        yield place
-    finally:
-        shutil.rmtree(
-            place, ignore_errors=True
-        )  # what another account left is the temporary folder's to clean
 
 
 def prove(
