@@ -84,8 +84,8 @@ def demo(directory: Path, *, json: bool) -> None:
                 )
             if not json:
                 show(remarks, result)
-            with live(remarks, "Memory proof") as on_progress:
-                proof, processes = prove(client, shop, f"{place}/state", on_progress)
+            with remarks.status("Reading the marker page and searching every process's memory for it …"):
+                proof, processes = prove(client, shop, f"{place}/state")
     done = result.status is Status.COMPLETED and proof.holds
     if json:
         print_json({"ok": done, "result": result, "processes": processes, "proof": _plain(proof)})
@@ -121,9 +121,7 @@ def _prepare(directory: Path) -> None:
         ) from None
 
 
-def prove(
-    client: Client, shop: Bookshop, state: str, on_progress: Any
-) -> tuple[Proof, tuple[ProcessInfo, ...]]:
+def prove(client: Client, shop: Bookshop, state: str) -> tuple[Proof, tuple[ProcessInfo, ...]]:
     """Read the marker page in a task; search while its last command runs, and again after it."""
     index = MarkerIndex(shop.marker_tokens(tasks.MARKER_CHARS))
     proof = Proof()
@@ -133,7 +131,6 @@ def prove(
     )
 
     def watch(progress: HostProgress) -> None:
-        on_progress(progress)
         settled = progress.phase is TaskPhase.RUNNING and progress.tool_calls >= tasks.PROOF_CALLS
         if settled and not searcher.is_alive() and searcher.ident is None:
             searcher.start()
