@@ -40,7 +40,7 @@ def open_minded(private_places: Path) -> Iterator[Live]:  # noqa: ARG001 - the u
 def proof(open_minded: Live) -> Proof:
     """What the demo's own proof finds."""
     with Bookshop() as shop, open_minded.client() as client:
-        found, _ = prove(client, shop, str(open_minded.state), lambda _: None)
+        found, _ = prove(client, shop, str(open_minded.state))
         assert shop.counts.marker_pages == 1
     return found
 
