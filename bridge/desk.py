@@ -311,7 +311,9 @@ class Desk:
             )  # a dead browser is the task's end, not a worker's failed step
         session.outcome, session.reply = outcome, reply
         settle_us = session.answer.settle_us if session.answer is not None else 0
-        self._apply(session, session.task.settle(outcome))  # the next call may begin: `session` is its from here on
+        self._apply(
+            session, session.task.settle(outcome)
+        )  # the next call may begin: `session` is its from here on
         note(
             log,
             "call-settled",

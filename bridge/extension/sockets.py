@@ -134,7 +134,12 @@ class Socket(ServerConnection):
         in pieces is under way everything goes through the queue, so that the order stays."""
         connection = self.connection
         if isinstance(event, Frame) and event.opcode in _DATA:
-            if connection.deliver is not None and event.fin and not connection.queued and event.opcode is not Opcode.CONT:
+            if (
+                connection.deliver is not None
+                and event.fin
+                and not connection.queued
+                and event.opcode is not Opcode.CONT
+            ):
                 connection.deliver(bytes(event.data))
                 return
             connection.queued += event.opcode is not Opcode.CONT
