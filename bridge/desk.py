@@ -52,6 +52,7 @@ SETTLE_SECONDS: Final = 2.0  # an effect's answer is waited for this long after 
 # A dying Chromium drops its extension's connection a moment before its pipe ends (tried: 1 to 60 ms on a busy machine).
 DEATH_SECONDS: Final = 0.5
 CLOSE_MS: Final = 3_000  # for giving one tab back, and for closing a browser
+USER_PAIRING: Final = "user"  # of the user's own Chrome; a private one's has a name of its own
 MAX_TASKS: Final = 32  # open at once; more are refused as overloaded
 _REMEMBERED: Final = 128  # closed tasks, for a CloseTask or ForgetWorker that comes late
 
@@ -211,13 +212,17 @@ class Desk:
 
     def lost(self, port: BrowserPort) -> None:
         """A browser is gone."""
-        reason = EndReason.EXTENSION_LOST if port.pairing == "user" else EndReason.BROWSER_LOST
+        if port.pairing == USER_PAIRING:
+            self._user_leases.withdraw_all()  # told anew by whoever connects
+        reason = EndReason.EXTENSION_LOST if port.pairing == USER_PAIRING else EndReason.BROWSER_LOST
         for session in [one for one in self._sessions.values() if one.port is port]:
             self._apply(session, session.task.lost(reason))
             session.gone.set()
 
     def event(self, port: BrowserPort, event: ExtEvent) -> None:
         """Something happened to a tab: one that is gone is leased no more, a renamed one keeps its lease."""
+        if port.pairing == USER_PAIRING:
+            self._offers(event)
         for session in self._sessions.values():
             lease = session.tabs.by_chrome(event.tab) if session.port is port else None
             if lease is None:
@@ -226,6 +231,22 @@ class Desk:
                 session.tabs.remove(lease.name)
             elif event.kind is ExtEventKind.TAB_REPLACED and event.new_tab is not None:
                 session.tabs.replace(event.tab, event.new_tab)
+            elif event.kind is ExtEventKind.TAB_OPENED and event.new_tab is not None:
+                session.tabs.add(event.new_tab, opened=True, activate=False)  # it follows its opener
+            elif event.kind is ExtEventKind.TAB_WITHDRAWN:
+                session.tabs.withdraw(event.tab)
+
+    def _offers(self, event: ExtEvent) -> None:
+        """What the user shares in their Chrome, and no longer."""
+        match event.kind:
+            case ExtEventKind.TAB_SHARED:
+                self._user_leases.offer(event.tab)
+            case ExtEventKind.TAB_WITHDRAWN | ExtEventKind.TAB_CLOSED:
+                self._user_leases.withdraw(event.tab)
+            case ExtEventKind.TAB_REPLACED if event.new_tab is not None:
+                self._user_leases.replace_offer(event.tab, event.new_tab)
+            case _:
+                pass  # no word about sharing
 
     async def stop(self) -> None:
         """Cancel everything under way; the hub closes the browsers."""

@@ -3,6 +3,8 @@
 Invariants: a Chrome tab of one browser is leased to one task at a time; a task's tab names (`t1`, `t2`, ...) count up
 and are never reused within it, so a closed tab's name stays unknown for ever; a task holds at most
 `limits.MAX_TABS_PER_TASK` tabs; the active tab, if any, is one of them. A Chrome tab id is never told to a worker.
+A tab that the user shares is offered to every task of that browser and becomes the first one's that asks for its tabs;
+it is offered again when that task ends. A name whose tab the user took back is remembered, so that the worker is told.
 
 Pure: no tab is opened or closed here.
 """
@@ -27,10 +29,11 @@ class Lease:
 class Leases:
     """All leases of one browser, by Chrome tab id: the ground of exclusivity."""
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_offered", "_owner")
 
     def __init__(self) -> None:
         self._owner: dict[int, str] = {}
+        self._offered: dict[int, None] = {}  # in the order they were shared
 
     def owner(self, chrome: int) -> str:
         """The task that holds this Chrome tab, or ""."""
@@ -39,6 +42,29 @@ class Leases:
     def take(self, chrome: int, task: str) -> bool:
         """Lease `chrome` to `task`; False if another task has it."""
         return self._owner.setdefault(chrome, task) == task
+
+    def offer(self, chrome: int) -> None:
+        """The user shares this tab; at most `limits.MAX_SHARED_TABS` at once, more are not offered."""
+        if len(self._offered) < L.MAX_SHARED_TABS:
+            self._offered[chrome] = None
+
+    def withdraw(self, chrome: int) -> None:
+        """The user took it back, or it is closed. Harmless if it was not offered."""
+        self._offered.pop(chrome, None)
+
+    def withdraw_all(self) -> None:
+        """The browser is gone."""
+        self._offered.clear()
+
+    def replace_offer(self, chrome: int, new_chrome: int) -> None:
+        """An offered tab got another id. Harmless if it was not offered."""
+        if chrome in self._offered:
+            self.withdraw(chrome)
+            self.offer(new_chrome)
+
+    def free(self) -> tuple[int, ...]:
+        """Offered tabs that no task holds, oldest offer first."""
+        return tuple(chrome for chrome in self._offered if chrome not in self._owner)
 
     def give_back(self, chrome: int, task: str) -> None:
         """End the lease if it is this task's."""
@@ -49,7 +75,7 @@ class Leases:
 class TaskTabs:
     """The tabs of one task. `leases` are those of the browser it runs in."""
 
-    __slots__ = ("_active", "_count", "_leases", "_tabs", "_task")
+    __slots__ = ("_active", "_count", "_leases", "_tabs", "_task", "_withdrawn")
 
     def __init__(self, task: str, leases: Leases) -> None:
         self._task = task
@@ -57,6 +83,7 @@ class TaskTabs:
         self._tabs: dict[str, Lease] = {}
         self._count = 0
         self._active = ""
+        self._withdrawn: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._tabs)
@@ -96,6 +123,22 @@ class TaskTabs:
         if activate or self.active is None:
             self._active = known.name
         return known
+
+    def take_offered(self) -> None:
+        """Lease what the user shares and no other task holds, as long as there is room."""
+        for chrome in self._leases.free():
+            self.add(chrome, opened=False, activate=False)
+
+    def withdraw(self, chrome: int) -> None:
+        """The user took the tab back: its lease ends, its name says why. Harmless if it is not this task's."""
+        lease = self.by_chrome(chrome)
+        if lease is not None:
+            self.remove(lease.name)
+            self._withdrawn.add(lease.name)
+
+    def withdrawn(self, name: str) -> bool:
+        """Whether the user took back the tab of that name."""
+        return name in self._withdrawn
 
     def activate(self, name: str) -> None:
         """Make it the active tab. LocalMisuse if it is not this task's."""

@@ -128,6 +128,7 @@ def prepare(
         case StatusArgs():
             return Local(_status(tabs, calls_left, browser))
         case TabsListArgs():
+            tabs.take_offered()
             chrome = tuple(lease.chrome for lease in tabs.all())
             return (
                 Command(name, args, b"{}", tool.deadline_ms, tabs=chrome)
@@ -149,8 +150,10 @@ def _in_tab(name: str, args: Args, tabs: TaskTabs, deadline_ms: int) -> Command 
     lease = tabs.active if wanted is None else tabs.get(wanted)
     if lease is None:
         if wanted is not None:
-            return _not_leased()
+            return _not_leased(tabs, wanted)
         return Refusal(ToolErrorCode.NO_TAB, "No tab is open; open one first.", OPEN_TOOL, retryable=True)
+    if isinstance(args, TabsCloseArgs) and not lease.opened:
+        return Refusal(ToolErrorCode.POLICY_DENIED, "This tab is the user's own; it stays open.", LIST_TOOL)
     if isinstance(args, TabsCloseArgs):
         return Command(name, args, b"{}", deadline_ms, lease)
     if isinstance(args, WaitArgs):
@@ -176,12 +179,14 @@ def _open(args: TabsOpenArgs, tabs: TaskTabs) -> Command | Refusal:
 def _activate(args: TabsActivateArgs, tabs: TaskTabs) -> Local | Refusal:
     lease = tabs.get(args.tab)
     if lease is None:
-        return _not_leased()
+        return _not_leased(tabs, args.tab)
     tabs.activate(lease.name)
     return Local(f"{lease.name} is the active tab now.")
 
 
-def _not_leased() -> Refusal:
+def _not_leased(tabs: TaskTabs, name: str) -> Refusal:
+    if tabs.withdrawn(name):
+        return Refusal(ToolErrorCode.TAB_NOT_SHARED, "The user took this tab back.", LIST_TOOL)
     return Refusal(ToolErrorCode.TAB_NOT_LEASED, "This task has no tab of that name.", LIST_TOOL)
 
 
@@ -242,7 +247,9 @@ def present_tabs(reply: PageReply, tabs: TaskTabs, denied: Iterable[str]) -> str
         lease = tabs.by_chrome(info.tab)
         if lease is None:
             continue
-        mark = " (active)" if lease == tabs.active else ""
+        mark = (" (active)" if lease == tabs.active else "") + (
+            "" if lease.opened else " (shared by the user)"
+        )
         if info.url in hidden:
             lines.append(f"{lease.name}{mark}: its page is not allowed by the network policy")
         else:

@@ -907,12 +907,15 @@ class ExtEventKind(StrEnum):
     TAB_CLOSED = "tab-closed"
     TAB_REPLACED = "tab-replaced"  # a discarded tab got another id
     NAVIGATED = "navigated"  # main frame committed
-    DETACHED = "detached"  # the user pressed Cancel in Chrome's bar, or the tab went where no debugger may
+    DETACHED = "detached"  # the tab went where no debugger may
     CRASHED = "crashed"
+    TAB_OPENED = "tab-opened"  # the page in `tab` opened `new_tab`
+    TAB_SHARED = "tab-shared"  # the user offers it in the popup; told again after each connection
+    TAB_WITHDRAWN = "tab-withdrawn"  # the user took it back; commands for it are refused from now on
 
 
 class ExtEvent(ExtFrame, frozen=True, tag="event"):
-    """Up: something happened to a tab under control."""
+    """Up: something happened to a tab under control, or came under it or left it by the user's hand."""
 
     kind: ExtEventKind
     tab: int

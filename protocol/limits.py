@@ -63,6 +63,7 @@ MAX_SELECT_VALUES: Final = 50
 MAX_FIELDS: Final = 32
 MAX_SCREENSHOT_PIXELS: Final = 16_000_000
 MAX_SCREENSHOT_BYTES: Final = 16 * MIB
+MAX_SHARED_TABS: Final = 50  # of the user's, offered at once: more than a person shares one by one
 MAX_TABS_PER_TASK: Final = 10
 NAVIGATION_MS: Final = 30_000
 ACTION_MS: Final = 10_000

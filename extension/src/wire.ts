@@ -19,7 +19,7 @@ export const DEFAULT_PORT = 17321;
 
 export const ArtifactFormatValues = ["json", "csv", "markdown"] as const;
 export type ArtifactFormat = (typeof ArtifactFormatValues)[number];
-export const ExtEventKindValues = ["tab-closed", "tab-replaced", "navigated", "detached", "crashed"] as const;
+export const ExtEventKindValues = ["tab-closed", "tab-replaced", "navigated", "detached", "crashed", "tab-opened", "tab-shared", "tab-withdrawn"] as const;
 export type ExtEventKind = (typeof ExtEventKindValues)[number];
 export const ExtRefusalValues = ["old-extension", "old-bridge", "not-paired", "not-allowed", "replaced", "throttled"] as const;
 export type ExtRefusal = (typeof ExtRefusalValues)[number];

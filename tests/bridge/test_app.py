@@ -186,6 +186,34 @@ def test_tabs_belong_to_their_task() -> None:
     run(scenario)
 
 
+def test_shared_tabs_are_listed_taken_back_and_never_closed() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.configure()
+        _, _, peer = await stage.working()
+        user = stage.hub.user
+        assert user is not None
+        for tab in (301, 302, 303):
+            stage.hub.on_event(user, ExtEvent(kind=ExtEventKind.TAB_SHARED, tab=tab))
+        stage.hub.on_event(user, ExtEvent(kind=ExtEventKind.TAB_CLOSED, tab=303))
+        stage.hub.on_event(user, ExtEvent(kind=ExtEventKind.TAB_REPLACED, tab=302, new_tab=402))
+        user.answers["browser_tabs_list"] = PageReply(tabs=(TabInfo(301, PAGE, "Mine"),))
+        listed = await peer.call("browser_tabs_list")
+        assert "t2 (shared by the user): complete 'Mine'" in listed.content
+        assert (await peer.call("browser_page_observe", tab="t3")).ok
+        assert user.calls[-1] == ("browser_page_observe", {}, 402)
+        closed = await peer.call("browser_tabs_close", tab="t2")
+        assert closed.code is ToolErrorCode.POLICY_DENIED
+        stage.hub.on_event(user, ExtEvent(kind=ExtEventKind.TAB_OPENED, tab=301, new_tab=501))
+        assert (await peer.call("browser_page_observe", tab="t4")).ok
+        assert user.calls[-1] == ("browser_page_observe", {}, 501)
+        stage.hub.on_event(user, ExtEvent(kind=ExtEventKind.TAB_WITHDRAWN, tab=301))
+        refused = await peer.call("browser_page_observe", tab="t2")
+        assert refused.code is ToolErrorCode.TAB_NOT_SHARED
+        assert refused.content == "The user took this tab back."
+
+    run(scenario)
+
+
 def test_where_a_page_is_decides_what_is_handed_on() -> None:
     """Design 5: before a navigation and after every reply."""
 

@@ -88,3 +88,48 @@ def test_a_tab_that_chrome_renamed_keeps_its_lease() -> None:
     tabs.replace(21, 50)  # another task has it
     assert tabs.get("t1") is None
     assert leases.owner(50) == "b"
+
+
+def test_what_the_user_shares_becomes_the_first_asking_tasks_and_is_offered_again() -> None:
+    leases = Leases()
+    one, two = TaskTabs("one", leases), TaskTabs("two", leases)
+    leases.offer(11)
+    leases.offer(12)
+    leases.offer(11)  # told again after a reconnection
+    assert leases.free() == (11, 12)
+    one.take_offered()
+    two.take_offered()
+    assert one.all() == (Lease("t1", 11, False), Lease("t2", 12, False))
+    assert two.all() == ()
+    one.clear()
+    two.take_offered()
+    assert [lease.chrome for lease in two.all()] == [11, 12]
+    leases.replace_offer(12, 22)
+    leases.replace_offer(99, 100)  # never offered
+    leases.withdraw(11)
+    leases.withdraw(99)
+    two.clear()
+    assert leases.free() == (22,)
+    leases.withdraw_all()
+    assert leases.free() == ()
+
+
+def test_offers_are_bounded_and_taken_while_there_is_room() -> None:
+    leases = Leases()
+    for chrome in range(L.MAX_SHARED_TABS + 5):
+        leases.offer(chrome)
+    assert len(leases.free()) == L.MAX_SHARED_TABS
+    tabs = TaskTabs("a", leases)
+    tabs.take_offered()
+    assert tabs.full
+    assert len(leases.free()) == L.MAX_SHARED_TABS - L.MAX_TABS_PER_TASK
+
+
+def test_a_tab_that_the_user_took_back_is_named_so() -> None:
+    tabs = TaskTabs("a", Leases())
+    tabs.add(11, opened=True, activate=True)
+    tabs.withdraw(99)  # not this task's
+    tabs.withdraw(11)
+    assert tabs.active is None
+    assert tabs.withdrawn("t1")
+    assert not tabs.withdrawn("t2")

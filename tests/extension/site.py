@@ -88,6 +88,12 @@ PAGES: Final[dict[str, str]] = {
         <label><input type=checkbox style="position:absolute;opacity:0;width:0;height:0" onchange="say('custom ' + this.checked)"> <span>Custom</span></label>
         <label><input type=checkbox style="display:none" onchange="say('gone ' + this.checked)"> Gone box</label>""",
     ),
+    "/openers": page(
+        "Openers",
+        """<button onclick="window.open('/popup')">Popup</button> <a href=/home target=_blank>Blank</a>
+        <button onclick="const w = window.open(''); w.document.write('<h1>Page by hand</h1>'); w.document.close()">Empty</button>
+        <button onclick="window.open('/popup', '', 'width=300,height=300')">Window</button>""",
+    ),
     "/refs": page(
         "Refs",
         """<div id=list><button class=b onclick="say('first')">Buy</button></div>

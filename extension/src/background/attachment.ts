@@ -10,6 +10,8 @@ import { Failure, textOf } from "./failure";
 import type { Session } from "./session";
 
 export interface Watcher {
+  /** The user pressed Cancel in Chrome's bar. */
+  cancelled(tab: number): void;
   detached(tab: number): void;
   crashed(tab: number): void;
 }
@@ -46,7 +48,7 @@ export class Debugger {
     chrome.debugger.onEvent.addListener((source, method, params) => {
       if (source.tabId !== undefined) this.#event(source.tabId, method, (params ?? {}) as Record<string, unknown>);
     });
-    chrome.debugger.onDetach.addListener((source) => {
+    chrome.debugger.onDetach.addListener((source, reason) => {
       if (source.tabId === undefined) return;
       const tab = source.tabId;
       this.#tabs.delete(tab);
@@ -54,7 +56,8 @@ export class Debugger {
         if (!this.#session.controlled(tab)) return;
         this.#session.take(tab).holders = [];
         this.#session.save();
-        this.#watcher.detached(tab);
+        if (reason === "canceled_by_user") this.#watcher.cancelled(tab);
+        else this.#watcher.detached(tab);
       });
     });
   }

@@ -29,6 +29,8 @@ export class Runner {
   readonly #tails = new Map<number, Promise<unknown>>();
   readonly #queued = new Map<number, number>();
   readonly #running = new Map<number, AbortController>();
+  /** Commands of each tab, waiting ones included. */
+  readonly #inTab = new Map<number, Set<AbortController>>();
 
   /** Runs `work` in its turn and resolves with its one outcome; never rejects. */
   async run(id: number, tab: number | undefined, deadlineMs: number, work: (context: Context) => Promise<PageReply>): Promise<Outcome> {
@@ -36,6 +38,8 @@ export class Runner {
     const context: Context = { id, deadline: performance.now() + deadlineMs, signal: controller.signal, effect: false };
     if (this.#running.has(id)) return { error: new Failure("internal", "A command with this id is running").toWire(false) };
     this.#running.set(id, controller);
+    const inTab = this.#commandsOf(tab);
+    inTab?.add(controller);
     try {
       return { ok: await (tab === undefined ? limited(work(context), context) : this.#enqueue(tab, context, work)) };
     } catch (error) {
@@ -43,11 +47,25 @@ export class Runner {
     } finally {
       controller.abort(); // whatever is still under way stops waiting
       this.#running.delete(id);
+      inTab?.delete(controller);
+      if (tab !== undefined && inTab?.size === 0) this.#inTab.delete(tab);
     }
   }
 
   cancel(id: number): void {
     this.#running.get(id)?.abort(new Failure("cancelled", "The command was cancelled"));
+  }
+
+  /** Ends every command of a tab with `failure`. */
+  end(tab: number, failure: Failure): void {
+    for (const controller of this.#inTab.get(tab) ?? []) controller.abort(failure);
+  }
+
+  #commandsOf(tab: number | undefined): Set<AbortController> | undefined {
+    if (tab === undefined) return undefined;
+    let commands = this.#inTab.get(tab);
+    if (commands === undefined) this.#inTab.set(tab, (commands = new Set()));
+    return commands;
   }
 
   /** The connection is gone: nobody waits any more. */

@@ -10,6 +10,7 @@ import { misfit } from "../schema";
 import { Debugger } from "./attachment";
 import { type Context, Runner } from "./command";
 import { Link } from "./connection";
+import { Control } from "./control";
 import { Failure } from "./failure";
 import { Input } from "./input";
 import { Navigations } from "./navigation";
@@ -35,6 +36,7 @@ function emit(kind: ExtEvent["kind"], tab: number, more: { url?: string; newTab?
 
 const dbg = new Debugger(session, {
   detached: (tab) => emit("detached", tab),
+  cancelled: (tab) => void control.stop(tab),
   crashed: (tab) => emit("crashed", tab),
 });
 
@@ -46,16 +48,19 @@ const navigations = new Navigations({
   opened(tab, created) {
     // What a page under control opens is under control; nothing else is.
     void session.load().then(() => {
-      if (session.controlled(tab)) session.take(created);
+      if (!session.controlled(tab) || session.controlled(created)) return;
+      control.take(created, tab);
+      control.behind(tab, created);
     });
   },
 });
 
+const runner = new Runner();
+const control = new Control(session, dbg, runner, () => paired?.pairing === "user", (frame) => void link.send(frame));
 const pages = new Pages(session, dbg);
 const input = new Input(dbg);
-const tabs = new Tabs(session, dbg, navigations, pages, () => paired);
+const tabs = new Tabs(session, control, dbg, navigations, pages, () => paired);
 const ops = new Ops(pages, dbg, input, navigations, tabs);
-const runner = new Runner();
 
 const link = new Link({
   command: (command) => void execute(command),
@@ -63,6 +68,7 @@ const link = new Link({
   ready(mode, pairing) {
     input.mode = mode;
     paired = pairing;
+    void session.load().then(() => control.tell());
   },
   lost() {
     epoch++;
@@ -110,9 +116,8 @@ async function perform(command: ExtCommand, context: Context): Promise<PageReply
   const args: unknown = command.args;
   if (command.op === "release") {
     const tab = needTab(command);
-    const reply = await ops.release(tab);
-    session.drop(tab);
-    return reply;
+    await control.release(tab);
+    return {};
   }
   if (!Object.hasOwn(ARG_SCHEMAS, command.op)) throw new Failure("unknown-tool", "This extension does not know the tool");
   const op = command.op as keyof OpArgs;
@@ -124,7 +129,7 @@ async function perform(command: ExtCommand, context: Context): Promise<PageReply
   if (!session.controlled(tab)) {
     await chrome.tabs.get(tab);
     if (paired?.pairing === "user") {
-      throw new Failure("tab-not-shared", "This tab was not opened by browsercell", { nextTool: "browser_tabs_list" });
+      throw new Failure("tab-not-shared", "This tab was neither opened by browsercell nor shared with it", { nextTool: "browser_tabs_list" });
     }
     session.take(tab);
   }
@@ -158,15 +163,46 @@ chrome.runtime.onStartup.addListener(() => void link.refresh("wake"));
 chrome.runtime.onInstalled.addListener(() => void link.refresh("wake"));
 chrome.alarms.onAlarm.addListener(() => void link.refresh("wake"));
 chrome.storage.onChanged.addListener((changes, area) => {
-  if (area === "local" && changes["pairing"] !== undefined) void link.refresh("changed");
+  if (area !== "local" || changes["pairing"] === undefined) return;
+  // Another pairing, or none: what was shared was shared with the old one.
+  void session.load().then(() => (paired === null ? undefined : control.stopAll())).then(() => link.refresh("changed"));
 });
+chrome.tabs.onUpdated.addListener((tab, info) => {
+  const { groupId } = info;
+  if (groupId !== undefined) void session.load().then(() => control.regrouped(tab, groupId));
+});
+chrome.tabs.onActivated.addListener(({ tabId, windowId }) => control.activated(tabId, windowId));
+chrome.windows.onFocusChanged.addListener((window) => control.focused(window));
+chrome.windows.onRemoved.addListener((window) => control.windowClosed(window));
 
 /** The popup asks; nobody else is answered. */
 chrome.runtime.onMessage.addListener((message: unknown, sender, answer: (status: PopupStatus) => void) => {
   if (sender.id !== chrome.runtime.id || sender.origin !== `chrome-extension://${chrome.runtime.id}`) return false;
-  if ((message as { ask?: unknown } | null)?.ask !== "status") return false;
+  const { ask, tab } = (message ?? {}) as { ask?: unknown; tab?: unknown };
+  if (ask !== "status" && ((ask !== "share" && ask !== "stop") || typeof tab !== "number")) return false;
+  void (async () => {
+    await session.load();
+    let problem = false;
+    try {
+      if (ask === "share") await control.share(tab as number);
+      if (ask === "stop") await control.stop(tab as number);
+    } catch {
+      problem = true; // the tab is gone or no task may have it: the popup says so
+    }
+    answer(await status(problem));
+  })();
+  return true; // the answer comes later
+});
+
+async function status(problem: boolean): Promise<PopupStatus> {
   const { connection, since, pairing } = link.status;
-  answer({
+  const controlled = await Promise.all(
+    session.list().map(async (tab): Promise<PopupTab | null> => {
+      const found = await chrome.tabs.get(tab).catch(() => null); // closing
+      return found === null ? null : { tab, title: found.title ?? "", url: found.url ?? "", shared: session.controlled(tab) && session.take(tab).shared };
+    }),
+  );
+  return {
     state: connection.state,
     refusal: connection.refusal,
     imposter: connection.imposter,
@@ -174,9 +210,17 @@ chrome.runtime.onMessage.addListener((message: unknown, sender, answer: (status:
     host: pairing?.host ?? "",
     port: pairing?.port ?? 0,
     pairing: pairing?.pairing ?? "",
-  });
-  return false;
-});
+    tabs: controlled.filter((tab) => tab !== null),
+    problem,
+  };
+}
+
+export interface PopupTab {
+  readonly tab: number;
+  readonly title: string;
+  readonly url: string;
+  readonly shared: boolean;
+}
 
 export interface PopupStatus {
   readonly state: string;
@@ -186,11 +230,15 @@ export interface PopupStatus {
   readonly host: string;
   readonly port: number;
   readonly pairing: string;
+  /** Tabs under control. */
+  readonly tabs: readonly PopupTab[];
+  /** What was asked for could not be done. */
+  readonly problem: boolean;
 }
 
 async function start(): Promise<void> {
   await closeStorage();
-  await Promise.all([chrome.alarms.create(ALARM, { periodInMinutes: ALARM_MINUTES }), dbg.recover(), link.refresh("start")]);
+  await Promise.all([chrome.alarms.create(ALARM, { periodInMinutes: ALARM_MINUTES }), dbg.recover(), control.look(), link.refresh("start")]);
 }
 
 void start();

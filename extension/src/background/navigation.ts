@@ -101,10 +101,8 @@ export class Navigations {
       events.opened(source, created);
       this.#notify(source);
     };
+    // `openerTabId` is no answer: it names the tab that was in front, also for tabs that the user opens (seen).
     nav.onCreatedNavigationTarget.addListener((d) => opened(d.sourceTabId, d.tabId));
-    chrome.tabs.onCreated.addListener((tab) => {
-      if (tab.openerTabId !== undefined && tab.id !== undefined) opened(tab.openerTabId, tab.id);
-    });
     chrome.tabs.onRemoved.addListener((tab) => {
       this.#of(tab).closed = true;
       this.#notify(tab);

@@ -309,11 +309,6 @@ export class Ops {
     return { ...last, ...(await this.#placeNow(tab, context)), text: `Selected in ${said}` };
   }
 
-  async release(tab: number): Promise<PageReply> {
-    await this.dbg.releaseAll(tab);
-    return {};
-  }
-
   // -------------------------------------------------------------- helpers
 
   /** Runs `work` in the frame that the arguments point at; by role and name in the first frame that has such an element. */

@@ -14,6 +14,10 @@ export interface TabState {
   frames: Record<string, string>;
   /** Reasons to keep the debugger attached. */
   holders: string[];
+  /** The user shared it in the popup. */
+  shared: boolean;
+  /** The tab group it was put in. */
+  group?: number;
 }
 
 type Stored = Record<string, TabState>;
@@ -47,7 +51,7 @@ export class Session {
   take(tab: number): TabState {
     let state = this.#tabs[tab];
     if (state === undefined) {
-      state = { first: 1, nextFrame: 1, frames: {}, holders: [] };
+      state = { first: 1, nextFrame: 1, frames: {}, holders: [], shared: false };
       this.#tabs[tab] = state;
       this.save();
     }
@@ -65,7 +69,7 @@ export class Session {
     const state = this.#tabs[old];
     if (state === undefined) return;
     delete this.#tabs[old];
-    this.#tabs[fresh] = { ...state, frames: {}, holders: [] };
+    this.#tabs[fresh] = { ...state, frames: {}, holders: [] }; // Chrome keeps it in its group
     this.save();
   }
 

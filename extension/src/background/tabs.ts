@@ -3,6 +3,7 @@
 import type { NavigateArgs, PageReply, TabInfo, TabsOpenArgs } from "../wire";
 import { type Context, left } from "./command";
 import type { Debugger } from "./attachment";
+import type { Control } from "./control";
 import { Failure, textOf } from "./failure";
 import type { LoadEnd, Navigations, Watch } from "./navigation";
 import type { Pages } from "./pages";
@@ -15,6 +16,7 @@ const TRAVEL_MS = 1_000; // a step in the history begins within this, or there i
 export class Tabs {
   constructor(
     private readonly session: Session,
+    private readonly control: Control,
     private readonly dbg: Debugger,
     private readonly navigations: Navigations,
     private readonly pages: Pages,
@@ -38,7 +40,7 @@ export class Tabs {
   async open(args: TabsOpenArgs, context: Context): Promise<PageReply> {
     this.checkUrl(args.url);
     const tab = await create(args.url);
-    this.session.take(tab);
+    this.control.take(tab);
     const watch = this.navigations.watch(tab, true);
     const end = await watch.loaded(context, false, 1_000);
     if (end === "closed") throw new Failure("no-tab", "The new tab closed itself", { refsValid: false });

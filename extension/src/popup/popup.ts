@@ -1,12 +1,13 @@
 /**
- * The popup: says whether this browser is paired, with whom, and whether the connection stands; pairs and forgets.
+ * The popup: says whether this browser is paired, with whom, and whether the connection stands; pairs and forgets;
+ * shares the tab it was opened over, lists the tabs under control and stops that.
  *
  * It shows what the service worker says and asks again every second, so it tells the truth while the bridge comes and
  * goes. The token is written to storage and never read back here.
  */
 
 import { DEFAULT_PORT, MIN_TOKEN_CHARS } from "../wire";
-import type { PopupStatus } from "../background/main";
+import type { PopupStatus, PopupTab } from "../background/main";
 
 const REFRESH_MS = 1_000;
 
@@ -46,6 +47,52 @@ function say(status: PopupStatus): Said {
 }
 
 let shown = "";
+let listed = "";
+/** The tab that the popup was opened over. */
+let here: chrome.tabs.Tab | undefined;
+
+function showTabs(status: PopupStatus): void {
+  const mine = status.pairing === "user" && status.state !== "idle";
+  byId("controlled").hidden = !mine || status.tabs.length === 0;
+  const over = status.tabs.find(({ tab }) => tab === here?.id);
+  const shareable = /^https?:/.test(here?.url ?? "");
+  byId("here").hidden = !mine || status.state !== "ready" || here === undefined || over !== undefined;
+  byId("share").hidden = !shareable;
+  byId("hereDetail").textContent = text(shareable ? "shareDetail" : "notShareable");
+  const now = JSON.stringify(status.tabs);
+  if (now === listed) return; // what a person points at must not be made anew under the pointer
+  listed = now;
+  byId("controlledTitle").textContent = text("controlled", String(status.tabs.length));
+  byId("tabs").replaceChildren(...status.tabs.map(row));
+}
+
+function row({ tab, title, url, shared }: PopupTab): HTMLLIElement {
+  const line = (words: string, className: string): HTMLParagraphElement => {
+    const p = document.createElement("p");
+    p.textContent = words;
+    p.className = className;
+    return p;
+  };
+  const item = document.createElement("li");
+  const box = document.createElement("div");
+  const name = line(title === "" ? url : title, "");
+  name.title = url;
+  const host = URL.canParse(url) ? new URL(url).host : "";
+  box.append(name, line([text(shared ? "sharedByYou" : "openedByTask"), host].filter((part) => part !== "").join(" · "), "why"));
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = text("stop");
+  button.setAttribute("aria-label", text("stopTab", title === "" ? url : title));
+  button.addEventListener("click", () => void ask({ ask: "stop", tab }));
+  item.append(box, button);
+  return item;
+}
+
+async function ask(what: { ask: "share" | "stop"; tab: number }): Promise<void> {
+  const status = (await chrome.runtime.sendMessage(what)) as PopupStatus;
+  byId("shareProblem").textContent = status.problem ? text("shareProblem") : "";
+  await refresh();
+}
 
 async function refresh(): Promise<void> {
   let said: Said;
@@ -54,6 +101,7 @@ async function refresh(): Promise<void> {
     const status = (await chrome.runtime.sendMessage({ ask: "status" })) as PopupStatus;
     said = say(status);
     paired = status.state !== "idle";
+    showTabs(status);
   } catch {
     said = { look: "bad", headline: text("noWorker"), detail: text("noWorkerDetail") };
   }
@@ -95,5 +143,11 @@ async function forget(): Promise<void> {
 fillTexts();
 byId<HTMLFormElement>("pair").addEventListener("submit", (event) => void pair(event));
 byId("forget").addEventListener("click", () => void forget());
-void refresh();
+byId("share").addEventListener("click", () => {
+  if (here?.id !== undefined) void ask({ ask: "share", tab: here.id });
+});
+void chrome.tabs.query({ active: true, lastFocusedWindow: true }).then(([tab]) => {
+  here = tab;
+  return refresh();
+});
 setInterval(() => void refresh(), REFRESH_MS);
