@@ -1,14 +1,19 @@
 """What an observation costs a model: tokens of `browser_page_observe` against Playwright's aria snapshot of the same page.
 
-Twelve real pages (`tests/support/real_pages.py`), each shown in one browser to both. Our side is the whole text a worker reads of
-the first observation in each mode, at the tool's own limits, continued by its cursor where controls would be missing otherwise is
-not allowed: every control of the page's task has to stand in that first summary. Tokens are those of o200k.
+Real pages (`tests/support/real_pages.py` and some more of the same applications), each shown in one browser to both. Our side is
+the whole text a worker reads of the first observation in each mode; every control of the page's task has to stand in the first
+summary. Tokens are those of o200k. Playwright's side is `ariaSnapshot()` of the body; its form with refs (`ai`) is printed, too.
+
+The goals are for pages whose aria snapshot takes 1,000 tokens or more. A smaller page is told whole, since there is nothing to
+be saved: a summary of it may be longer than the snapshot, which gives no ref to act by. The table shows those pages all the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
+import pydoc
 import statistics
 import sys
 import tempfile
@@ -21,13 +26,16 @@ from typing import Final
 from browsercell.protocol.settings import InputMode
 
 from tests.bench.aria import Aria, aria, debugging_port
+from tests.bench.browser_ground import served
 from tests.bench.harness import Ratio, main
 from tests.extension.launcher import Chromium
 from tests.extension.peer import Peer, until
-from tests.support.real_pages import Needed, RealPage, real_pages
+from tests.support.real_pages import Needed, RealPage, RealPages, real_pages
 
 GOAL_SUMMARY: Final = 0.25
 GOAL_INTERACTIVE: Final = 0.60
+SMALL: Final = 1_000  # tokens of the aria snapshot; see above
+PAGES: Final = 10  # that are not small, at least
 WHOLE_S: Final = 30.0  # for a page to show what its task needs: JupyterLab takes seconds
 
 
@@ -47,17 +55,26 @@ def run() -> list[Ratio]:
     """All ratios of this module; about a minute."""
     sizes = list(measure())
     print(_table(sizes))
+    large = [size for size in sizes if size.aria >= SMALL]
+    if len(large) < PAGES:
+        raise RuntimeError(f"only {len(large)} pages have {SMALL} tokens or more")
     out: list[Ratio] = []
     for mode, goal in (("summary", GOAL_SUMMARY), ("interactive", GOAL_INTERACTIVE)):
-        shares = {size.page: getattr(size, mode) / size.aria for size in sizes}
+        shares = {size.page: getattr(size, mode) / size.aria for size in large}
         worst = max(shares, key=lambda page: shares[page])
         note = f"median {statistics.median(shares.values()):.2f}, {len(shares)} pages; worst: {worst}"
         out.append(Ratio(f"size: {mode} / aria snapshot, worst page", shares[worst], goal, "<=", note))
-        whole = sum(getattr(size, mode) for size in sizes) / sum(size.aria for size in sizes)
+        whole = sum(getattr(size, mode) for size in large) / sum(size.aria for size in large)
         out.append(Ratio(f"size: {mode} / aria snapshot, all together", whole, goal, "<=", "sum of tokens"))
     lacking = [f"{size.page}: {role} {name!r}" for size in sizes for role, name in size.lacking]
     out.append(
-        Ratio("size: needed controls missing from a summary", len(lacking), 0, "<=", "; ".join(lacking) or "none")
+        Ratio(
+            "size: needed controls missing from a summary",
+            len(lacking),
+            0,
+            "<=",
+            "; ".join(lacking) or "none",
+        )
     )
     return out
 
@@ -74,10 +91,35 @@ def measure() -> Iterator[Size]:
         chromium.pair(peer.port, peer.token)
         until(peer.connected.is_set, 20, "the extension's connection")
         theirs = stack.enter_context(aria(debugging_port(chromium.profile)))
-        for page in pages.pages:
+        more = stack.enter_context(served({"/pydoc": _python_docs()}))
+        for page in (*pages.pages, *_others(pages, more)):
             yield _measure(page, peer, theirs)
         if pages.missing:
             raise RuntimeError(f"pages missing: {pages.missing}")
+
+
+def _python_docs() -> bytes:
+    maker = pydoc.HTMLDoc()
+    return maker.page("http.client", maker.document(http.client, "http.client")).encode()
+
+
+def _others(pages: RealPages, more: str) -> list[RealPage]:
+    """Further pages of the applications that are running."""
+    stations = pages["datasette"].url
+    database = stations.rpartition("/")[0]
+    inside = pages["django-list"].url.partition("?")[0] + "?next=/admin/auth/"
+    return [
+        RealPage("datasette-facets", f"{stations}?_facet=region&_facet=note", "Only stations of the moor, as JSON",
+                 (("link", "moor"), ("link", "json"), ("button", "Apply"))),
+        RealPage("datasette-sql", f"{database}?sql=select+id,+name,+region+from+stations+limit+200", "Change the query and run it",
+                 (("button", "Run SQL"), ("button", "Format SQL"), ("link", "CSV"))),
+        RealPage("django-staff", f"{inside}user/%3Fis_staff__exact=1", "Clear the filter, open the first of them",
+                 (("link", "Add user"), ("link", "keeper"), ("button", "Go"))),
+        RealPage("django-group", f"{inside}group/add/", "Name a group, give it every permission, save",
+                 (("textbox", "Name:"), ("button", "Choose all permissions"), ("button", "Save"))),
+        RealPage("python-docs-2", f"{more}/pydoc", "Go to the class HTTPSConnection",
+                 (("link", "HTTPConnection"), ("link", "HTTPSConnection"))),
+    ]  # fmt: skip
 
 
 def _measure(page: RealPage, peer: Peer, theirs: Aria) -> Size:
@@ -120,9 +162,9 @@ def _whole(page: RealPage, peer: Peer, tab: int) -> None:
 
 
 def _table(sizes: list[Size]) -> str:
-    lines = ["page             aria    ai   summary       interactive"]
+    lines = ["page                 aria     ai   summary       interactive"]
     lines += [
-        f"{size.page:14} {size.aria:6} {size.aria_ai:6} {size.summary:6} {size.summary / size.aria:5.0%}"
+        f"{size.page:18} {size.aria:6} {size.aria_ai:6} {size.summary:6} {size.summary / size.aria:5.0%}"
         f" {size.interactive:6} {size.interactive / size.aria:5.0%}"
         for size in sizes
     ]

@@ -198,7 +198,9 @@ class WorkerPeer:
         self.answer_pings = True
         self.calls = 0
         self.credited = 0  # bytes
-        self.sent_at = self.answered_at = 0.0  # `time.perf_counter` of the last call's frame and of its result's
+        self.sent_at = self.answered_at = (
+            0.0  # `time.perf_counter` of the last call's frame and of its result's
+        )
 
     def _message(self, _peer: Peer, data: bytes) -> None:
         frame = self._decoder.decode(data)

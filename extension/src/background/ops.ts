@@ -68,6 +68,8 @@ export class Ops {
     const from = Number(start?.[1] ?? 0);
     let text = "";
     let cursor = "";
+    let left = "";
+    let enough = true;
     let version = "";
     let children: FrameInfo[] | null = null;
     let main: Answer<Seen> | null = null;
@@ -78,13 +80,15 @@ export class Ops {
       text += `${text === "" || part === "" ? "" : "\n"}${part}`;
       elements -= seen.elements;
       chars -= part.length + 1;
-      if (seen.cursor !== "") cursor = frame === 0 ? seen.cursor : `f${frame}.${seen.cursor}`;
+      if (seen.cursor === "" || cursor !== "") return;
+      cursor = frame === 0 ? seen.cursor : `f${frame}.${seen.cursor}`;
+      ({ left, enough } = seen);
     };
     if (from === 0) {
       main = await look(0, start?.[2]);
       version = main.ok.version;
       add(0, main.ok);
-      if (cursor === "" && (main.ok.frames > 0 || args.cursor !== undefined)) children = await this.pages.children(tab);
+      if (enough && (main.ok.frames > 0 || args.cursor !== undefined)) children = await this.pages.children(tab);
     } else {
       children = await this.pages.children(tab);
       const at = children.findIndex((frame) => frame.number === from);
@@ -93,15 +97,14 @@ export class Ops {
       children = children.slice(at + 1);
     }
     for (const frame of children ?? []) {
-      if (cursor !== "" || elements < 1 || chars < 200) break;
+      if (!enough || elements < 1 || chars < 200) break;
       const seen = await this.pages.peek<Seen>(tab, frame, "observe", asked(frame.number, undefined), context);
       if (seen !== null && seen.ok.text !== "") {
         chars -= `frame f${frame.number}:\n`.length;
         add(frame.number, seen.ok);
       }
     }
-    // The cursor is written once, at the end, in the form that the next call takes.
-    if (cursor !== "") text = text.replace(/cursor=o[0-9.]+$/, `cursor=${cursor}`);
+    if (cursor !== "") text += `\n… ${left}: cursor=${cursor}`;
     const place = main ?? (await this.pages.call<{ version: string }>(tab, 0, "state", {}, context));
     this.tabs.checkPlace(place.url);
     return { text, cursor, url: place.url, title: place.title, version: version || place.ok.version };
@@ -457,6 +460,8 @@ export class Ops {
 interface Seen {
   readonly text: string;
   readonly cursor: string;
+  readonly left: string;
+  readonly enough: boolean;
   readonly elements: number;
   readonly frames: number;
   readonly version: string;

@@ -11,7 +11,7 @@ import { Fault } from "./fault";
 import { httpUrl, readList } from "./lists";
 import { nameOf } from "./names";
 import { extractArticle } from "./reader";
-import { clean } from "./render";
+import { clean } from "./lines";
 import { pick, preview, type Table } from "./rows";
 import { takeSnapshot, type Line } from "./snapshot";
 import { MUST_SCROLL, type Pace, readTable } from "./tables";

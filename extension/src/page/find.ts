@@ -1,7 +1,7 @@
 /** `browser_page_find`: ranks elements and lines of text by how well they answer a query; nothing else leaves the page. */
 
 import { collapse, eachChild, isConcealed, isElement, isShown, nodeType, rootElement, visibility } from "./dom";
-import { clean, printItem } from "./render";
+import { clean, printItem } from "./lines";
 import { labelOf, refOf } from "./refs";
 import { roleOf } from "./roles";
 import { describeState, shorten } from "./states";

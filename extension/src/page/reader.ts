@@ -10,7 +10,7 @@ import { attr, data, eachChild, has, isConcealed, isElement, nodeType, queryAll,
 import type { Article, ReadArticle } from "./article";
 import { Fault } from "./fault";
 import { spend } from "./budget";
-import { clean } from "./render";
+import { clean } from "./lines";
 import { seenThrough } from "./snapshot";
 import { shorten } from "./states";
 import type { Extracted } from "./extract";

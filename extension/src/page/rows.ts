@@ -7,7 +7,7 @@
 import { collapse } from "./dom";
 import { Fault } from "./fault";
 import { isSensitiveField } from "./names";
-import { clean } from "./render";
+import { clean } from "./lines";
 import { takeSnapshot } from "./snapshot";
 import { valueOf } from "./states";
 import { MAX_EXTRACT_CHARS } from "../wire";

@@ -10,6 +10,7 @@ import { hiddenControl, isDisabled, isEditableHost, TEXT_ROLES } from "./roles";
 
 const MAX_VALUE = 80; // characters of a value in a line: enough to recognise it
 const MAX_OPTIONS = 12; // of a native select, shown with it; `select` accepts any other as well
+const MAX_BRIEF = 60; // characters of options told in a summary
 const MAX_OPTION = 40; // characters of one of them
 
 /** true, false, "mixed", or null: not checkable. */
@@ -69,8 +70,8 @@ export function valueOf(el: Element): string | null {
   return null;
 }
 
-/** Everything after the name: states, value, focus. */
-export function describeState(el: Element, role: string): string {
+/** Everything after the name: states, value, focus. `brief`: of long lists of options only their number. */
+export function describeState(el: Element, role: string, brief = false): string {
   const words = stateWords(el, role);
   if (isSensitiveField(el)) {
     const value = valueOf(el);
@@ -82,17 +83,19 @@ export function describeState(el: Element, role: string): string {
       const now = attr(el, "aria-valuetext") ?? attr(el, "aria-valuenow") ?? attr(el, "value");
       if (now !== null) words.push(`=${JSON.stringify(shorten(now, MAX_VALUE))}`);
     }
-    if (isSelect(el)) words.push(optionList(el));
+    if (isSelect(el)) words.push(optionList(el, brief));
   }
   if (deepActive() === el && tagOf(el) !== "body") words.push("focused");
   return words.length === 0 ? "" : ` ${words.join(" ")}`;
 }
 
-function optionList(el: HTMLSelectElement): string {
+function optionList(el: HTMLSelectElement, brief: boolean): string {
+  if (el.length === 0) return "0 options";
   const labels: string[] = [];
   for (let i = 0; i < Math.min(el.length, MAX_OPTIONS); i++) {
     labels.push(JSON.stringify(shorten(collapse(el.item(i)?.label ?? ""), MAX_OPTION)));
   }
+  if (brief && labels.join().length > MAX_BRIEF) return `${el.length} options`;
   const more = el.length - labels.length;
   return `options ${labels.join(",")}${more > 0 ? `,… ${more} more` : ""}`;
 }
