@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.bench import bench_assign, bench_browser, bench_ipc, bench_sealed
+from tests.bench import bench_articles, bench_assign, bench_browser, bench_ipc, bench_sealed, bench_size
 from tests.bench.harness import FloorUnavailable, Ratio, load, missing, table
 
 SUITES: Final[tuple[tuple[str, Callable[[], list[Ratio]]], ...]] = (
@@ -18,6 +18,8 @@ SUITES: Final[tuple[tuple[str, Callable[[], list[Ratio]]], ...]] = (
     ("worker", bench_sealed.run),
     ("assign", bench_assign.run),
     ("browser", bench_browser.run),
+    ("size", bench_size.run),
+    ("articles", bench_articles.run),
 )
 
 

@@ -68,9 +68,10 @@ _LOG = "bridge.log"
 
 
 class Direct:
-    """One Chromium over its pipe, by blocking calls."""
+    """One Chromium over its pipe, by blocking calls. `profile`: its folder, which names its debugging port."""
 
     def __init__(self, spawned: launcher.Spawned) -> None:
+        self.profile = spawned.folder / "profile"
         self._spawned = spawned
         self._number = 0
         self._buffer = bytearray()
@@ -281,7 +282,9 @@ def ground(place: Path, site: str) -> Iterator[Ground]:
         bridge = stack.enter_context(subprocess.Popen(command, pass_fds=(pair.child_fd,), stderr=log))
         stack.callback(bridge.kill)
         os.close(pair.child_fd)
-        spawned = launcher.spawn(DIST, same_uid=True)  # the user's: others' are refused by the bridge
+        spawned = launcher.spawn(
+            DIST, "--remote-debugging-port=0", same_uid=True
+        )  # the user's: others' are refused by the bridge
         stack.callback(spawned.end)
         decoder: Decoder[Frame] = Decoder(frame_types(Link.BRIDGE_TO_SUPERVISOR), L.MAX_TO_SUPERVISOR)
         made: list[Ground] = []
