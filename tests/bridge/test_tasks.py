@@ -107,7 +107,7 @@ def test_a_settled_call_is_counted_reported_and_answered() -> None:
     assert task.calls_left == 40
     effects = task.settle(page("v1"))
     entry = LedgerEntry(OBSERVE, True, None, 1, 5)
-    assert effects == [Report(TaskProgress(NAME, 1, 1, entry)), Answer("w_aaaa", 1, 39)]
+    assert effects == [Answer("w_aaaa", 1, 39), Report(TaskProgress(NAME, 1, 1, entry))]
     assert task.url == "https://shop.example/"
     assert not task.in_flight
 
@@ -116,7 +116,7 @@ def test_page_versions_count_up_and_are_recognised() -> None:
     task = at(State.RUNNING)
     seen = []
     for version in ("a", "b", "a"):
-        answer = settle(task, OBSERVE, page(version))[-1]
+        answer = settle(task, OBSERVE, page(version))[0]
         assert isinstance(answer, Answer)
         seen.append(answer.page_version)
     assert seen == [1, 2, 1]
@@ -149,7 +149,7 @@ def test_the_same_error_three_times() -> None:
     for outcome in (stale, covered, stale):
         effects = settle(task, CLICK, outcome)
         assert guards(effects) == []
-        assert isinstance(effects[-1], Answer)
+        assert isinstance(effects[0], Answer)
     settle(task, OBSERVE, stale)
     effects = settle(task, CLICK, stale)
     assert guards(effects) == [EndReason.REPEATED_ERROR]

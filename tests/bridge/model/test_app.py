@@ -79,6 +79,7 @@ def test_an_inference_goes_out_with_tools_and_key_and_comes_back_judged(own_proc
                     len(encode(Infer(call=1, messages=surface(text)), L.MIB))
                     for text in ("first page", "second page")
                 ]
+                await worker.until(Credit, 2)
                 assert worker.credit() == sum(sizes)
                 first, second = server.requests
                 assert first.path == "/v1/chat/completions"
