@@ -59,7 +59,8 @@ def test_the_marker_page_leaves_nothing_in_the_supervisor(proof: Proof) -> None:
 
 def test_the_same_search_finds_the_markers_in_the_bridge(proof: Proof) -> None:
     assert proof.control is not None
-    assert proof.control.total > 1_000, "the search is blind, so the proof would be vacuous"
+    # How much is left of it there depends on when its memory was used again; one token is found by chance never.
+    assert proof.control.total > 100, "the search is blind, so the proof would be vacuous"
 
 
 def test_logs_grants_state_and_result_hold_no_marker(proof: Proof, open_minded: Live) -> None:

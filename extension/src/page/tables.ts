@@ -263,8 +263,12 @@ function nameAt(heads: readonly Row[], column: number): string {
     const part = head.cells[column] ?? "";
     if (part !== "" && part !== parts[parts.length - 1]) parts.push(part);
   }
-  return collapse(parts.join(" "));
+  const name = collapse(parts.join(" "));
+  // How a table is sorted just now is no part of a column's name.
+  return name.replace(SORT_MARK, "") || name;
 }
+
+const SORT_MARK = /\s*[↑↓↕▲△▴▼▽▾⇅⇵⬆⬇]+$/u;
 
 // ---------------------------------------------------------------- virtualised tables
 

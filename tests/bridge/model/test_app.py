@@ -18,6 +18,7 @@ from browsercell.protocol.errors import BlockerCode
 from browsercell.protocol.frames import (
     AssignModel,
     ConfigureModel,
+    Credit,
     ForgetWorker,
     Frame,
     Infer,
