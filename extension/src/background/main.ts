@@ -7,6 +7,7 @@
 
 import { ARG_SCHEMAS, type ExtCommand, type ExtEvent, MAX_EXTENSION_FRAME, type OpArgs, type PageReply } from "../wire";
 import { misfit } from "../schema";
+import { Acting } from "./acting";
 import { Debugger } from "./attachment";
 import { type Context, Runner } from "./command";
 import { Link } from "./connection";
@@ -14,9 +15,9 @@ import { Control } from "./control";
 import { Failure } from "./failure";
 import { Input } from "./input";
 import { Navigations } from "./navigation";
-import { Ops } from "./ops";
 import { Pages } from "./pages";
 import { closeStorage, type Pairing } from "./pairing";
+import { Reading } from "./reading";
 import { Session } from "./session";
 import { Tabs } from "./tabs";
 
@@ -60,7 +61,8 @@ const control = new Control(session, dbg, runner, () => paired?.pairing === "use
 const pages = new Pages(session, dbg);
 const input = new Input(dbg);
 const tabs = new Tabs(session, control, dbg, navigations, pages, () => paired);
-const ops = new Ops(pages, dbg, input, navigations, tabs);
+const acting = new Acting(pages, dbg, input, navigations, tabs);
+const reading = new Reading(pages, dbg, input, navigations, tabs);
 
 const link = new Link({
   command: (command) => void execute(command),
@@ -82,16 +84,16 @@ const PAGE_OPS: Readonly<Record<Exclude<keyof OpArgs, "browser_tabs_list" | "bro
   browser_tabs_activate: (tab) => tabs.activate(tab),
   browser_tabs_close: (tab, _args, context) => tabs.close(tab, context),
   browser_page_navigate: (tab, args, context) => tabs.navigate(tab, args, context),
-  browser_page_observe: (tab, args, context) => ops.observe(tab, args, context),
-  browser_page_find: (tab, args, context) => ops.find(tab, args, context),
-  browser_page_click: (tab, args, context) => ops.click(tab, args, context),
-  browser_page_type: (tab, args, context) => ops.type(tab, args, context),
-  browser_page_press: (tab, args, context) => ops.press(tab, args, context),
-  browser_page_select: (tab, args, context) => ops.select(tab, args, context),
-  browser_page_scroll: (tab, args, context) => ops.scroll(tab, args, context),
-  browser_page_wait: (tab, args, context) => ops.wait(tab, args, context),
-  browser_page_extract: (tab, args, context) => ops.extract(tab, args, context),
-  browser_page_screenshot: (tab, args, context) => ops.screenshot(tab, args, context),
+  browser_page_observe: (tab, args, context) => reading.observe(tab, args, context),
+  browser_page_find: (tab, args, context) => reading.find(tab, args, context),
+  browser_page_click: (tab, args, context) => acting.click(tab, args, context),
+  browser_page_type: (tab, args, context) => acting.type(tab, args, context),
+  browser_page_press: (tab, args, context) => acting.press(tab, args, context),
+  browser_page_select: (tab, args, context) => acting.select(tab, args, context),
+  browser_page_scroll: (tab, args, context) => reading.scroll(tab, args, context),
+  browser_page_wait: (tab, args, context) => reading.wait(tab, args, context),
+  browser_page_extract: (tab, args, context) => reading.extract(tab, args, context),
+  browser_page_screenshot: (tab, args, context) => reading.screenshot(tab, args, context),
 };
 
 /** Runs one command and sends its one reply, unless the bridge it came from is gone. */

@@ -7,33 +7,17 @@
  */
 
 import type { Key, ObserveMode, ScrollTo } from "../wire";
-import {
-  aim,
-  ariaOption,
-  arrival,
-  armGuard,
-  checkable,
-  field,
-  focus,
-  inputArrived,
-  prepareField,
-  required,
-  scroll,
-  selectNative,
-  syntheticClick,
-  syntheticEnter,
-  syntheticPress,
-  syntheticType,
-  unknownOption,
-} from "./act";
+import { aim, arrival, armGuard, focus, inputArrived, required, scroll, syntheticClick } from "./act";
 import { withinBudget } from "./budget";
 import { isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
 import { extract, type Extraction } from "./extract";
 import { articleReady } from "./reader";
 import { Fault, type FaultShape } from "./fault";
+import { ariaOption, checkable, field, prepareField, selectNative, syntheticType, unknownOption } from "./fields";
 import { find } from "./find";
 import { framesBut, frameSpot, seat } from "./frames";
+import { syntheticEnter, syntheticPress } from "./keys";
 import { isSensitiveField } from "./names";
 import { begin, labelOf, nextNumber, type Pointer, refOf, resolve, sweep } from "./refs";
 import { observe } from "./render";
