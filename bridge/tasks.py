@@ -335,7 +335,9 @@ class Task:
         elif tripped is not None:
             effects += self._trip(tripped)
         elif self.state is State.RUNNING and not self._guard:
-            effects.insert(0, Answer(flight.worker, self._version, self.calls_left))  # the worker waits for it
+            effects.insert(
+                0, Answer(flight.worker, self._version, self.calls_left)
+            )  # the worker waits for it
         if self.state is State.CLOSING:
             effects += self._closed()
         return effects

@@ -48,6 +48,10 @@ _SENTENCES: Final = {
 class Wire(Protocol):
     """One authenticated connection, as far as a port needs it."""
 
+    def send_now(self, frame: ExtFrame) -> bool:
+        """Hand a frame over if that takes no waiting; False: nothing was done. Raises FrameTooLarge."""
+        ...
+
     async def send(self, frame: ExtFrame) -> None:
         """Hand a frame over. Raises ConnectionError if the connection has ended, FrameTooLarge."""
         ...
@@ -157,6 +161,8 @@ class Port:
 
     async def _send(self, wire: Wire, key: str, command: ExtCommand, seconds: float) -> None:
         try:
+            if wire.send_now(command):
+                return
             async with asyncio.timeout(seconds):
                 await wire.send(command)
         except FrameTooLarge:

@@ -18,6 +18,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 
 from ...protocol import limits as L
 from ...protocol.codec import encode_json
@@ -87,6 +88,15 @@ class Connection:
         self.queued = 0  # messages on their way through the library's queue
         self.dismissed = False  # we ended it and said why in the log
         self.liveness = Liveness(L.EXTENSION_HEARTBEAT_MS / 1000, HEARTBEAT_MISSES)
+
+    def send_now(self, frame: ExtFrame) -> bool:
+        """Hand a frame over if that takes no waiting; False: nothing was done. Raises FrameTooLarge."""
+        socket = self.socket
+        if socket.state is not State.OPEN or socket.transport.get_write_buffer_size():
+            return False
+        socket.protocol.send_text(encode_json(frame).encode())
+        socket.send_data()
+        return True
 
     async def send(self, frame: ExtFrame) -> None:
         """Hand a frame over. Raises ConnectionError if the connection has ended, FrameTooLarge."""

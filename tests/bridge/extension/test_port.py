@@ -17,12 +17,18 @@ READ, EFFECT = "browser_page_observe", "browser_page_click"
 
 
 class FakeWire:
-    """Keeps what it is given; `error`: what sending raises; `stuck`: sending never ends."""
+    """Keeps what it is given; `error`: what sending raises; `stuck`: sending never ends; `prompt`: it takes frames at once."""
 
     def __init__(self) -> None:
         self.sent: list[ExtFrame] = []
         self.error: Exception | None = None
         self.stuck = False
+        self.prompt = False
+
+    def send_now(self, frame: ExtFrame) -> bool:
+        if self.prompt:
+            self.sent.append(frame)
+        return self.prompt
 
     async def send(self, frame: ExtFrame) -> None:
         if self.error is not None:
@@ -58,6 +64,18 @@ async def failure(call: Awaitable[PageReply]) -> PageError:
     with pytest.raises(PageFailure) as raised:
         await call
     return raised.value.error
+
+
+def test_a_wire_that_takes_the_command_at_once_is_not_waited_for() -> None:
+    async def scenario(port: Port, wire: FakeWire) -> None:
+        wire.prompt = True
+        wire.error = ConnectionError("never asked to wait")
+        call = asyncio.create_task(port.call(READ, b"{}", tab=1, deadline_ms=1_000))
+        await asyncio.sleep(0)
+        assert port.reply(ExtReply(id=wire.commands[0].id, ok=PageReply(text="seen")))
+        assert (await call).text == "seen"
+
+    play(scenario)
 
 
 def test_a_command_and_its_answer() -> None:
