@@ -131,6 +131,7 @@ const CAN_HOST = new Set(
 
 /** The open or closed shadow root of `el`. Only tags that may host one are asked: the question costs a binding call. */
 export function shadowOf(el: Element): ShadowRoot | null {
+  if (rootless.has(el)) return null;
   const tag = tagOf(el);
   if (!tag.includes("-") && !CAN_HOST.has(tag)) return null;
   const open = openShadow(el);
@@ -138,10 +139,24 @@ export function shadowOf(el: Element): ShadowRoot | null {
   const reach = globalThis.chrome?.dom?.openOrClosedShadowRoot;
   if (reach === undefined || !(el instanceof HTMLElement)) return null;
   try {
-    return reach(el) as ShadowRoot | null;
+    const closed = reach(el) as ShadowRoot | null;
+    // A root comes to an empty element as a rule: those are always asked.
+    if (closed === null && firstChild(el) !== null) rootless.add(el);
+    return closed;
   } catch {
     return null; // an element of a document that is going away has none
   }
+}
+
+/** Elements with content that had no shadow root of either kind when last asked, so long ago at most. */
+let rootless = new WeakSet<Element>();
+let rootlessSince = 0;
+const ROOTLESS_MS = 1_000;
+
+/** Lets elements be asked again, as time passes or the page has changed. */
+export function askForRoots(): void {
+  rootless = new WeakSet();
+  rootlessSince = performance.now();
 }
 
 /** Calls `visit` for each child of `el` in the flat tree: shadow content first, slots replaced by what they show. */
@@ -234,6 +249,7 @@ let inside = false;
  */
 export function onePass<T>(work: () => T): T {
   if (inside) return work();
+  if (performance.now() - rootlessSince > ROOTLESS_MS) askForRoots();
   pass++;
   inside = true;
   try {

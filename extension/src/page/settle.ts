@@ -6,7 +6,7 @@
  * only reported: waiting for it is the service worker's part, because this document is about to end.
  */
 
-import { deepActive, isConnected } from "./dom";
+import { askForRoots, deepActive, isConnected } from "./dom";
 import { pageVersion } from "./digest";
 import { endGuard } from "./act";
 import { isSensitiveField } from "./names";
@@ -104,6 +104,7 @@ export async function settle(): Promise<Settled> {
     await new Promise((done) => setTimeout(done, Math.min(quiet, MAX_MS - (now - started))));
     if (observer !== null) saw(observer.takeRecords());
   }
+  if (mutations > 0) askForRoots();
   const guard = endGuard();
   stop();
   const before = mark;

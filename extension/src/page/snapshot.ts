@@ -19,6 +19,7 @@ import {
   isElement,
   nodeType,
   query,
+  remembered,
   rootElement,
   tagOf,
   textContent,
@@ -89,10 +90,16 @@ interface State {
   frames: number;
 }
 
-/** Reads the page, or the part below `scope`. */
+/** Reads the page, or the part below `scope`. Within one pass the page is read once. */
 export function takeSnapshot(scope: Element | null = null): Snapshot {
-  const root = scope ?? topDialog() ?? rootElement(document);
-  if (root === null) return { lines: [], frames: 0 };
+  if (scope !== null) return read(scope);
+  const root = topDialog() ?? rootElement(document);
+  return root === null ? { lines: [], frames: 0 } : readOnce(root);
+}
+
+const readOnce: (root: Element) => Snapshot = remembered(read);
+
+function read(root: Element): Snapshot {
   const state: State = {
     lines: [],
     current: [],
