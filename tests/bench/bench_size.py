@@ -124,7 +124,7 @@ def _others(pages: RealPages, more: str) -> list[RealPage]:
 
 def _measure(page: RealPage, peer: Peer, theirs: Aria) -> Size:
     tab = peer.open(page.url)
-    _whole(page, peer, tab)
+    wait_whole(page, peer, tab)
     seen = peer.run("page_observe", tab, mode="summary")
     interactive = peer.run("page_observe", tab, mode="interactive")
     part = seen.url.partition("#")[0]
@@ -146,7 +146,8 @@ def shows(text: str, role: str, name: str) -> bool:
     return f"] {role} {json.dumps(name, ensure_ascii=False)}" in text
 
 
-def _whole(page: RealPage, peer: Peer, tab: int) -> None:
+def wait_whole(page: RealPage, peer: Peer, tab: int) -> None:
+    """Wait until the page shows all that its task needs. Raises TimeoutError."""
     end = time.monotonic() + WHOLE_S
     while True:
         lacking = [
