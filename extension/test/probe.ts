@@ -7,6 +7,7 @@ import { isElement, onePass, tagOf } from "../src/page/dom";
 import { nameOf } from "../src/page/names";
 import { roleOf } from "../src/page/roles";
 import { describeState } from "../src/page/states";
+import { fuzzRefs } from "./refs_fuzz";
 
 /** All elements of the document in tree order, shadow content before light children; frames are not entered. */
 function everyElement(reach: (el: Element) => ShadowRoot | null): Element[] {
@@ -45,6 +46,8 @@ const probe = {
   everything(): [string, string, string, string][] {
     return onePass(() => everyElement(opened).map((el) => [tagOf(el), roleOf(el), nameOf(el), describeState(el, roleOf(el))]));
   },
+
+  fuzzRefs,
 };
 
 export type Probe = typeof probe;

@@ -197,7 +197,15 @@ def test_unrelated_changes_keep_a_ref(open_tab: Open) -> None:
     assert tab.out == "first"
 
 
-@pytest.mark.parametrize("change", ["rerender()", "rename()", "reload"])
+def test_a_list_drawn_anew_keeps_a_ref(open_tab: Open) -> None:
+    tab = open_tab("/refs")
+    ref = tab.ref('"Buy"')
+    tab.js("rerender()")
+    tab.run("page_click", ref=ref)
+    assert tab.out == "first"
+
+
+@pytest.mark.parametrize("change", ["rename()", "reload"])
 def test_a_changed_meaning_makes_a_ref_stale(open_tab: Open, change: str) -> None:
     tab = open_tab("/refs")
     ref = tab.ref('"Buy"')

@@ -26,6 +26,7 @@ export const nodeType: Getter<number> = getter(N, "nodeType");
 export const parentNode: Getter<Node | null> = getter(N, "parentNode");
 export const firstChild: Getter<Node | null> = getter(N, "firstChild");
 export const nextSibling: Getter<Node | null> = getter(N, "nextSibling");
+export const previousSibling: Getter<Node | null> = getter(N, "previousSibling");
 export const isConnected: Getter<boolean> = getter(N, "isConnected");
 export const textContent: Getter<string | null> = getter(N, "textContent");
 export const ownerDocument: Getter<Document | null> = getter(N, "ownerDocument");
@@ -64,6 +65,7 @@ const labelGetters = new Map<string, Getter<NodeListOf<HTMLLabelElement> | null>
 );
 
 export const attr = (el: Element, name: string): string | null => E.getAttribute.call(el, name);
+export const attrNames = (el: Element): string[] => E.getAttributeNames.call(el);
 export const has = (el: Element, name: string): boolean => E.hasAttribute.call(el, name);
 export const matches = (el: Element, selector: string): boolean => E.matches.call(el, selector);
 export const query = (root: Element | Document | DocumentFragment, selector: string): Element | null =>

@@ -19,7 +19,7 @@ import { find } from "./find";
 import { framesBut, frameSpot, seat } from "./frames";
 import { syntheticEnter, syntheticPress } from "./keys";
 import { isSensitiveField } from "./names";
-import { begin, labelOf, nextNumber, type Pointer, refOf, resolve, sweep } from "./refs";
+import { begin, labelOf, nextNumber, pin, type Pointer, refOf, resolve, sweep } from "./refs";
 import { observe } from "./render";
 import { roleOf } from "./roles";
 import { markBefore, remember, settle } from "./settle";
@@ -338,6 +338,7 @@ if (scope.__browsercell === undefined) {
       };
       void answer(call).then((text) => {
         post(call.call, text);
+        pin();
         const rest = afterwards;
         afterwards = null;
         const { later } = call;

@@ -2,8 +2,18 @@
  * Refs: `e12` stands for one live element and what it meant when the worker saw it (design 5).
  *
  * Invariants: a number is given to one element once and never again in this document, nor (the service worker hands the
- * first number out) in a later document of the tab. A ref resolves only while its element is connected and still has the
- * same role, name, type and form; otherwise it is stale. A look-alike has another identity and so another number.
+ * first number out) in a later document of the tab. A look-alike has another identity and so another number. A ref
+ * resolves
+ *
+ * - to its own node, while that is connected, has the same role, name, type and form, and still stands in the same record
+ *   (`identity.ts`, `stillSame`);
+ * - to another node only if its own is gone from the page and that one provably took its place: the only element with
+ *   the same meaning, path and record (`proves`), and new: no element of the page at the time the ref was given, nor one
+ *   that came while the old one was still there (`chronicle.ts`).
+ *
+ * Everything else is `stale-ref`: two candidates, a label that changed places with another, a look-alike that remained
+ * when the element left, an old node that a page filled with another record. Identities are taken after the answer that
+ * gives the refs (`pin`), in the same task, so that they cost an observation nothing.
  */
 
 import {
@@ -18,24 +28,44 @@ import {
   isElement,
   isInput,
   nodeType,
+  onePass,
+  queryAll,
   remembered,
   rootElement,
+  rootOf,
   styleOf,
   tagOf,
   textContent,
   visibility,
 } from "./dom";
 import { Fault } from "./fault";
+import { cameAfter, keep, watch } from "./chronicle";
+import { identify, type Identity, proves, stillSame } from "./identity";
 import { cut, nameOf } from "./names";
 import { formContext, roleOf } from "./roles";
 
 interface Entry {
-  readonly element: WeakRef<Element>;
+  element: WeakRef<Element>;
+  readonly tag: string;
+  readonly role: string;
+  readonly name: string;
   readonly meaning: string;
+  /** The document or the shadow root that the element was in. */
+  root: WeakRef<Node>;
+  /** Null until pinned, after the answer that gave the ref. */
+  identity: Identity | null;
+  /** The elements of the page that had been seen by then: `since` of none of them is later. */
+  epoch: number;
 }
+
+const MAX_NAMED = 400; // elements of one tag whose names are compared to say that one is the only one
 
 const entries = new Map<number, Entry>();
 const numbers = new WeakMap<Element, number>();
+/** When an element was first seen in the page, for the tags that have refs. */
+const since = new WeakMap<Element, number>();
+let unpinned: Entry[] = [];
+let epoch = 0;
 let next = 1;
 let frame = 0;
 
@@ -54,13 +84,61 @@ const meaningOf = (el: Element, role: string, name: string): string =>
 export function refOf(el: Element, role: string, name: string): string {
   const meaning = meaningOf(el, role, name);
   let number = numbers.get(el);
-  if (number === undefined || entries.get(number)?.meaning !== meaning) {
+  const known = number === undefined ? undefined : entries.get(number);
+  if (number === undefined || known?.meaning !== meaning || !stillIs(known, el)) {
     number = next++;
     numbers.set(el, number);
-    entries.set(number, { element: new WeakRef(el), meaning });
+    const entry = { element: new WeakRef(el), tag: tagOf(el), role, name, meaning, root: new WeakRef(rootOf(el)), identity: null, epoch: 0 };
+    entries.set(number, entry);
+    unpinned.push(entry);
   }
   return frame === 0 ? `e${number}` : `f${frame}e${number}`;
 }
+
+const alikeTo =
+  (entry: Entry) =>
+  (el: Element): boolean =>
+    tagOf(el) === entry.tag && roleOf(el) === entry.role && labelOf(el) === entry.name;
+
+const stillIs = (entry: Entry, el: Element): boolean => entry.identity === null || stillSame(entry.identity, el, alikeTo(entry));
+
+/** Takes the identities of the elements that got refs since the last time. In the task that gave the refs, after its answer. */
+export function pin(): void {
+  if (unpinned.length === 0) return;
+  const fresh = unpinned;
+  unpinned = [];
+  epoch++;
+  onePass(() => {
+    const marked = new Map<Node, Set<string>>();
+    for (const entry of fresh) {
+      const el = entry.element.deref();
+      if (el === undefined || !isConnected(el)) continue;
+      const root = rootOf(el);
+      mark(root, entry.tag, marked);
+      watch(root);
+      keep(el);
+      entry.root = new WeakRef(root);
+      entry.epoch = epoch;
+      const alike = alikeTo(entry);
+      entry.identity = identify(el, alike, () => {
+        const all = below(root, entry.tag);
+        return all.length > MAX_NAMED ? all.length : all.filter(alike).length;
+      });
+    }
+  });
+}
+
+/** Notes that all elements of this tag (and the hosts around a shadow root, with their like) are in the page now. */
+function mark(root: Node, tag: string, done: Map<Node, Set<string>>): void {
+  const tags = done.get(root) ?? new Set<string>();
+  done.set(root, tags);
+  if (tags.has(tag)) return;
+  tags.add(tag);
+  for (const el of below(root, tag)) if (!since.has(el)) since.set(el, epoch);
+  if (root instanceof ShadowRoot) mark(rootOf(root.host), tagOf(root.host), done);
+}
+
+const below = (root: Node, tag: string): Element[] => queryAll(root as Document | ShadowRoot, tag);
 
 /** The element of a ref. Throws `stale-ref`. */
 export function resolveRef(ref: string): Element {
@@ -68,12 +146,52 @@ export function resolveRef(ref: string): Element {
   const entry = entries.get(number);
   if (entry === undefined) throw stale("This ref does not belong to the page as it is now");
   const el = entry.element.deref();
-  if (el === undefined || !isConnected(el)) {
-    entries.delete(number);
-    throw stale("The element of this ref has left the page");
-  }
+  if (el === undefined || !isConnected(el)) return successor(entry);
   if (meaningOf(el, roleOf(el), labelOf(el)) !== entry.meaning) throw stale("The element of this ref means something else now");
+  if (!stillIs(entry, el)) throw stale("The element of this ref belongs to something else now");
   return el;
+}
+
+/** The new node that provably stands for one that has gone. */
+function successor(entry: Entry): Element {
+  const { identity } = entry;
+  const gone = entry.element.deref();
+  const alike = alikeTo(entry);
+  const found =
+    identity === null
+      ? []
+      : onePass(() =>
+          candidates(entry).filter((el) => alike(el) && meaningOf(el, entry.role, entry.name) === entry.meaning && proves(identity, el, alike)),
+        );
+  const [el] = found;
+  if (el === undefined || found.length > 1 || gone === undefined || !isNew(el, entry) || !cameAfter(el, gone)) throw stale("The element of this ref has left the page");
+  entry.element = new WeakRef(el);
+  entry.identity = null;
+  unpinned.push(entry);
+  return el;
+}
+
+/** Elements of the same tag, where the lost one was; where its shadow root has gone as well, in all of the page. */
+function candidates(entry: Entry): Element[] {
+  const root = entry.root.deref();
+  if (root !== undefined && isConnected(root)) return below(root, entry.tag);
+  const found: Element[] = [];
+  const visit = (node: Node): void => {
+    if (nodeType(node) !== 1 || !isElement(node)) return;
+    if (tagOf(node) === entry.tag) found.push(node);
+    eachChild(node, visit);
+  };
+  const top = rootElement(document);
+  if (top !== null) visit(top);
+  return found;
+}
+
+/** Whether the element was not in the page when the ref was given. */
+function isNew(el: Element, entry: Entry): boolean {
+  const unseen = (one: Element): boolean => (since.get(one) ?? Infinity) > entry.epoch;
+  const root = rootOf(el);
+  if (root === entry.root.deref()) return unseen(el);
+  return root instanceof ShadowRoot && entry.root.deref() !== document && unseen(root.host) && unseen(el);
 }
 
 /** The name a ref is pinned with: blocks without a role are pinned to the element alone. */
@@ -113,7 +231,10 @@ export function nameFor(el: Element, role: string): string {
 /** Drops entries whose elements are gone; called now and then so that a long-lived page does not grow the table. */
 export function sweep(): void {
   if (entries.size < 20_000) return; // entries; about 4 MB
-  for (const [number, entry] of entries) if (entry.element.deref() === undefined) entries.delete(number);
+  for (const [number, entry] of entries) {
+    const el = entry.element.deref();
+    if (el === undefined || !isConnected(el)) entries.delete(number);
+  }
 }
 
 // ---------------------------------------------------------------- targets
