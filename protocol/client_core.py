@@ -177,6 +177,7 @@ def delegate_request(
     playbook: Sequence[Mapping[str, Any]] | None = None,
     variables: Mapping[str, str] | None = None,
     limits: TaskLimits | Mapping[str, int] | None = None,
+    idempotency_key: str | None = None,
 ) -> DelegateRequest:
     """Builds and checks a request from plain Python values (mappings in camelCase, as on the wire).
 
@@ -191,6 +192,7 @@ def delegate_request(
         "playbook": None if playbook is None else list(playbook),
         "variables": dict(variables or {}),
         "limits": _plain(limits) if limits is not None else {},
+        "idempotencyKey": idempotency_key,
     }
     try:
         return msgspec.json.decode(msgspec.json.encode(raw), type=DelegateRequest)

@@ -31,6 +31,7 @@ MODEL_CREDIT: Final = MIB  # the same towards the model bridge: two surfaces
 
 # --- delegation (design 3) ---------------------------------------------------------------------------
 MAX_GOAL_CHARS: Final = 4_000
+MAX_IDEMPOTENCY_KEY: Final = 64  # characters (design 3)
 MAX_CONSTRAINTS: Final = 20
 MAX_CONSTRAINT_CHARS: Final = 500
 MAX_DELIVERABLES: Final = 10

@@ -75,7 +75,8 @@ class DelegateRequest(Wire, frozen=True):
     """Input of `browser_delegate_task`.
 
     `playbook` is the parsed list of steps (protocol/playbook.py checks it); with it the playbook planner
-    runs, without it the llm planner. `variables` replace `${name}` inside playbook strings.
+    runs, without it the llm planner. `variables` replace `${name}` inside playbook strings. A repeated
+    `idempotency_key` gives the recorded result of the first delegation under it, never a second run.
     """
 
     goal: Annotated[str, Meta(min_length=1, max_length=L.MAX_GOAL_CHARS)]
@@ -89,6 +90,7 @@ class DelegateRequest(Wire, frozen=True):
     playbook: tuple[msgspec.Raw, ...] | None = None
     variables: dict[str, Annotated[str, Meta(max_length=L.MAX_VARIABLE_CHARS)]] = {}
     limits: TaskLimits = TaskLimits()
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=L.MAX_IDEMPOTENCY_KEY)] | None = None
 
 
 class Status(StrEnum):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,8 @@ from .harden import harden
 from .keeper import Keeper, KeeperHooks
 from .places import Places
 from .pool import GIVE_UP, Effect, Give, NoWorker, Pool, StartSpare
+from .recorded import Known as KnownKey
+from .recorded import Recorded
 from .settings import SupervisorSettings
 from .tasks import OnProgress, Parts, TaskHandle, Tasks
 from .tree import Role, check_specs, process_tree
@@ -66,6 +69,7 @@ class Supervisor:
         self._programs = programs or spawn.Programs()
         self._places = Places(Path(settings.runtime_folder), Path(settings.state_folder))
         self._grants = Grants(self._places.grants)
+        self._recorded = Recorded(self._places.recorded, settings.bridge.artifact_ttl)
         self._pool = Pool(settings.pool_size)
         self._admission = Admission(settings.max_tasks, settings.max_queue)
         self._floods = {
@@ -94,6 +98,7 @@ class Supervisor:
         try:
             swept = self._places.sweep()
             interrupted = self._grants.open(int(time.time()))
+            self._recorded.open(int(time.time()))
             if swept or interrupted:
                 log.info("swept %d entries, %d tasks were interrupted", swept, interrupted)
             self._build()
@@ -152,7 +157,7 @@ class Supervisor:
         self._tasks = Tasks(
             Parts(
                 self._bridge, self._model, self._keeper, self._browsers, self._deliveries, self._grants,
-                self._admission,
+                self._admission, self._recorded,
                 want=lambda task: self._pool_does(self._pool.want(task, time.monotonic())),
                 unwant=self._pool.unwant,
             )
@@ -208,6 +213,7 @@ class Supervisor:
             for timer in self._timers.values():
                 timer.cancel()
         self._grants.close()
+        self._recorded.close()
         self._places.unlock()
 
     async def _workers_gone(self, seconds: float) -> None:
@@ -230,13 +236,44 @@ class Supervisor:
         `on_progress(phase, steps, tool_calls, tool, ok, elapsed_ms)` comes from the loop, for the last time before the result.
         """
         task = new_id("t")
-        planned = self._plan(request, task, session, directory)
+        try:
+            earlier = self._earlier(request, session)
+            if isinstance(earlier, TaskHandle):
+                return earlier
+            planned = earlier or self._plan(request, task, session, directory)
+            if not isinstance(planned, Cause) and request.idempotency_key is not None:
+                self._recorded.started(request.idempotency_key, request, task, int(time.time()))
+        except sqlite3.Error as error:
+            log.error("a delegation can't be recorded: %s", type(error).__name__)
+            planned = Cause(BlockerCode.OVERLOADED, messages.NOT_RECORDED)
         if isinstance(planned, Cause):
             log.info("task %s is refused: %s", task, planned.code.value)
-            result: asyncio.Future[BrowserDelegateResult] = self._loop.create_future()
-            result.set_result(refused(task, planned))
-            return TaskHandle(task, result, lambda: None)
+            return self._settled(task, refused(task, planned))
         return self._tasks.add(planned, directory, on_progress)
+
+    def _earlier(self, request: DelegateRequest, session: str) -> TaskHandle | Cause | None:
+        """What became of an idempotency key used before; None of a new one. Raises sqlite3.Error."""
+        if request.idempotency_key is None:
+            return None
+        earlier = self._recorded.find(request.idempotency_key, request)
+        if earlier.known is KnownKey.NEW:
+            return None
+        if earlier.known is KnownKey.OTHER_REQUEST:
+            return Cause(BlockerCode.INVALID_REQUEST, messages.OTHER_REQUEST)
+        running = self._tasks.handle(earlier.task)
+        if running is None and earlier.result is None:
+            raise sqlite3.DataError  # it ended, and its result could not be written
+        log.info("task %s is asked for again", earlier.task)
+        self._grants.move(
+            earlier.task, session
+        )  # whoever has the key is the host the artifacts were made for
+        return running or self._settled(earlier.task, earlier.result)
+
+    def _settled(self, task: str, outcome: BrowserDelegateResult | None) -> TaskHandle:
+        result: asyncio.Future[BrowserDelegateResult] = self._loop.create_future()
+        assert outcome is not None
+        result.set_result(outcome)
+        return TaskHandle(task, result, lambda: None)
 
     async def deliver(
         self, request: DeliverRequest, *, session: str, directory: DirectoryGrant | None

@@ -125,6 +125,10 @@ class Grants:
     def task_ended(self, task: str, state: str) -> None:
         self._run("UPDATE tasks SET state = ? WHERE task = ?", state, task)
 
+    def move(self, task: str, session: str) -> None:
+        """The host of `task` came back with another session."""
+        self._run("UPDATE grants SET session = ? WHERE task = ?", session, task)
+
     def add(self, grant: Grant) -> None:
         """Grant it; an id that is granted already keeps its first grant."""
         a = grant.artifact

@@ -117,7 +117,8 @@ BLOCKERS: Final[Mapping[B, Sentence]] = MappingProxyType(
             "The bridge process ended during the task", "Delegate again; it has been restarted."
         ),
         B.SUPERVISOR_RESTARTED: Sentence(
-            "The supervisor ended during the task", "Delegate again once it runs."
+            "The supervisor ended during the task",
+            "Delegate again once it runs, under another idempotency key if it had one.",
         ),
         B.OVERLOADED: Sentence(
             "Too many tasks run or wait", "Try again later, or raise max_tasks or max_queue."
@@ -162,7 +163,17 @@ NO_DIRECTORY: Final = Sentence(
 ASSIGNMENT_TOO_LARGE: Final = Sentence(
     "Goal, constraints, playbook and variables together are over 64 KiB", "Shorten them or split the task."
 )
-SHUT_DOWN: Final = Sentence("The supervisor was shut down while the task ran", "Delegate again once it runs.")
+SHUT_DOWN: Final = Sentence(
+    "The supervisor was shut down while the task ran",
+    "Delegate again once it runs, under another idempotency key if it had one.",
+)
+OTHER_REQUEST: Final = Sentence(
+    "The idempotency key was used for another request", "Give every request a key of its own."
+)
+NOT_RECORDED: Final = Sentence(
+    "The delegation can't be recorded, so it could not be kept from running twice",
+    "Check the disk of the state folder, or delegate without idempotency key.",
+)
 STOPPING: Final = Sentence("The supervisor is shutting down", "Delegate again once it runs.")
 WORKER_FAULT: Final = Sentence(
     "The browser worker broke its protocol or flooded the bridge and was ended",

@@ -5,7 +5,7 @@
       host/socket         the host link's socket, in a 0700 folder
       w/<id>/  b/<id>/    one folder a worker, one a private Chromium
     <state>/              0700
-      logs/ artifacts/    0700;  grants.sqlite, pairing-token 0600
+      logs/ artifacts/    0700;  grants.sqlite, delegations.sqlite, pairing-token 0600
 
 Invariants: a folder of ours is a real folder, owned by us, and not writable by anybody else, or we refuse it; nothing
 is removed before the lock is ours (the lock dies with its owner, so holding it proves that the owner is dead), and
@@ -40,6 +40,7 @@ class Places:
         self.host_socket = runtime / "host" / "socket"
         self.logs = state / "logs"
         self.grants = state / "grants.sqlite"
+        self.recorded = state / "delegations.sqlite"
         self._lock: int | None = None
 
     def prepare(self) -> None:

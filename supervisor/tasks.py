@@ -31,6 +31,7 @@ from .deliveries import Deliveries
 from .delivery import DirectoryGrant
 from .grants import Grants
 from .keeper import Keeper
+from .recorded import Recorded
 from .verdict import Wanted
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class Parts:
     deliveries: Deliveries
     grants: Grants
     admission: Admission
+    recorded: Recorded
     want: Callable[[str], None]
     unwant: Callable[[str], None]
 
@@ -111,6 +113,13 @@ class Tasks:
             self._report(self._tasks[task], c.Report(f.TaskPhase.QUEUED, 0, 0))
             self._arm(self._tasks[task])
         return TaskHandle(task, result, lambda: self.post(task, c.Cancel()))
+
+    def handle(self, task: str) -> TaskHandle | None:
+        """Another handle of a task that has not ended."""
+        entry = self._tasks.get(task)
+        if entry is None:
+            return None
+        return TaskHandle(task, entry.result, lambda: self.post(task, c.Cancel()))
 
     def post_all(self, event: c.Event) -> None:
         for task in tuple(self._tasks):
@@ -206,6 +215,8 @@ class Tasks:
             case c.SendAssignModel(worker):
                 parts.model.send(f.AssignModel(worker, task, GENERATION, entry.machine.plan.budget.steps))
             case c.SendAssign(worker):
+                with _logged("an assignment can't be recorded"):
+                    parts.recorded.assigned(task)
                 parts.bridge.send(f.Assign(worker, requests.assignment(entry.machine.plan)))
             case c.SendClose():
                 self._close(task)
@@ -246,6 +257,8 @@ class Tasks:
         self._to_open.pop(task, None)
         with _logged("a task's end can't be recorded"):
             self._parts.grants.task_ended(task, result.status.value)
+        with _logged("a result can't be recorded"):
+            self._parts.recorded.ended(task, result)
         log.info("task %s ended: %s %s", task, result.status.value, result.blocker_code or "")
         for when, step in entry.machine.story:
             log.debug("task %s: +%.3f s %s", task, when - entry.asked, step)

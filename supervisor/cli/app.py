@@ -104,6 +104,9 @@ def delegate(
     steps: Annotated[int | None, typer.Option(help="At most so many model steps.")] = None,
     calls: Annotated[int | None, typer.Option(help="At most so many tool calls.")] = None,
     seconds: Annotated[int | None, typer.Option(help="At most so many seconds.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Idempotency key: repeated, it gives the first result.")
+    ] = None,
     directory: Annotated[Path, typer.Option(help="Working directory for deliveries.")] = Path(),
     file: ConfigFile = None,
     sets: Sets = None,
@@ -113,7 +116,7 @@ def delegate(
     from . import delegate as command
 
     command.delegate(
-        command.Wanted(goal, url, browser, constraint, deliver, playbook, var, steps, calls, seconds),
+        command.Wanted(goal, url, browser, constraint, deliver, playbook, var, steps, calls, seconds, key),
         directory, file, sets, json=json,
     )  # fmt: skip
 

@@ -62,6 +62,7 @@ class Wanted:
     steps: int | None
     calls: int | None
     seconds: int | None
+    key: str | None = None
 
 
 def delegate(
@@ -108,6 +109,7 @@ def build(wanted: Wanted) -> DelegateRequest:
         playbook=None if wanted.playbook is None else read_playbook(wanted.playbook),
         variables=dict(_variable(item) for item in wanted.variables or ()),
         limits={key: value for key, value in limits.items() if value is not None},
+        idempotency_key=wanted.key,
     )
 
 

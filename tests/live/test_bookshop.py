@@ -53,6 +53,27 @@ def test_search_and_paging_reach_the_page_that_was_asked_for(host: Client, books
     assert result.side_effects is not SideEffects.NONE  # something was typed and clicked
 
 
+def test_a_repeated_idempotency_key_is_no_second_run(host: Client, bookshop: Bookshop, live: Live) -> None:
+    playbook = [
+        navigate("${site}/"),
+        type_in("searchbox", "Search", "the", submit=True),
+        expect(text="page 1 of"),
+        done(),
+    ]
+    asked = {
+        "browser": "private",
+        "playbook": playbook,
+        "variables": {"site": bookshop.url},
+        "idempotency_key": "once",
+    }
+    before = bookshop.counts.searches
+    first = host.delegate("Search", **asked)
+    assert first.status is Status.COMPLETED, said(first)
+    with live.client() as other:  # the host after it lost its connection: another session
+        assert other.delegate("Search", **asked) == first
+    assert bookshop.counts.searches == before + 1
+
+
 def test_a_sorted_table_is_delivered_row_by_row(host: Client, bookshop: Bookshop, outbox: Path) -> None:
     result = host.delegate(
         "Export the prices, dearest last",
