@@ -52,6 +52,14 @@ EXTRACT_PAGES: Final[dict[str, str]] = {
         <tr><td>Ann</td><td></td><td>7</td></tr><tr><td>Ben</td><td></td><td>9</td></tr></table>""",
     "/headers": """<table><tr><td></td><th id=q1>Q1</th><th id=q2>Q2</th></tr><tr><th id=n>North</th><td headers="q1 n">1</td><td headers="q2 n">2</td></tr>
         <tr><th id=s>South</th><td headers="q1 s">3</td><td headers="q2 s">4</td></tr></table>""",
+    "/sorted": """<table><thead><tr><th><span>Name</span><button aria-label="Name: sort down"></button></th><th><button aria-label="Sort by age">Age</button></th>
+        <th><a href=?o=1 title="Toggle sorting"></a><a href=?o=2>City</a></th><th>Paid ▲</th></tr></thead><tr><td>Ann<td>7<td>Ulm<td><input type=password value=hunter2></tr>
+        <tr><td>Ben<td><select><option>8<option selected>9</select><td>Bonn<td><input value=yes></tr></table>""",
+    "/nested": """<div role=grid aria-label=Month><table role=presentation><tr role=presentation><td role=presentation><table role=presentation>
+        <tr role=row><th role=columnheader>Mon<th role=columnheader>Tue</tr><tr role=row><td role=gridcell>1<td role=gridcell>2</tr>
+        <tr role=row><td role=gridcell>3<td role=gridcell>4</tr></table></td></tr></table></div>""",
+    "/panels": """<div><section class=panel>One panel <a href=/x>x</a></section><section class=panel hidden>Two <a href=/x>x</a></section><section class=panel hidden>Three <a href=/x>x</a></section></div>
+        <ul role=tree aria-label=Ports><li role=treeitem>Ulm</li><li role=treeitem>Bonn</li><li role=treeitem>Kiel</li></ul>""",
     "/drawn": _DRAWN,
     "/virtual-grid": _GRID,
     "/story": f"""<header><nav><a href=/>Home</a> <a href=/news>News</a></nav></header><main><article><h1>A long story</h1>

@@ -43,6 +43,23 @@ def test_cells_that_name_their_headers(open_tab: Open) -> None:
     assert rows.rows == (("North", "1", "2"), ("South", "3", "4"))
 
 
+def test_a_column_is_called_what_one_sees(open_tab: Open) -> None:
+    rows = table(open_tab("/sorted").run("page_extract", kind="table"))
+    assert rows.columns == ("Name", "Age", "City", "Paid")
+    assert rows.rows == (("Ann", "7", "Ulm", ""), ("Ben", "9", "Bonn", "yes"))
+
+
+def test_tables_that_only_place_things_are_no_part_of_a_grid(open_tab: Open) -> None:
+    rows = table(open_tab("/nested").run("page_extract", kind="table"))
+    assert rows.columns == ("Mon", "Tue")
+    assert rows.rows == (("1", "2"), ("3", "4"))
+
+
+def test_a_list_is_of_records_that_show(open_tab: Open) -> None:
+    rows = table(open_tab("/panels").run("page_extract", kind="list"))
+    assert rows.rows == (("Ulm",), ("Bonn",), ("Kiel",))
+
+
 def test_a_table_that_draws_only_what_is_in_view_is_read_whole(open_tab: Open) -> None:
     tab = open_tab("/drawn")
     tab.js("box.scrollTop = 500")

@@ -75,7 +75,17 @@ function extractText(region: Element | null, mainOnly: boolean): Extracted {
 }
 
 function sayLine(line: Line): string {
-  const words = collapse(line.tokens.map((token) => (typeof token === "string" ? token : ` ${token.role === "table" ? "" : token.name} `)).join(""));
+  // A link in a text stands as tight as it is written; other elements, and links side by side, are kept apart.
+  const words = collapse(
+    line.tokens
+      .map((token, i) => {
+        if (typeof token === "string") return token;
+        if (token.role === "table") return " ";
+        const before = typeof line.tokens[i - 1] === "string";
+        return token.role === "link" ? `${before || i === 0 ? "" : " "}${token.name}` : ` ${token.name} `;
+      })
+      .join(""),
+  );
   return words === "" ? "" : line.level > 0 ? `${"#".repeat(line.level)} ${words}` : words;
 }
 

@@ -7,10 +7,11 @@
 import { attr, breaksText, children, collapse, data, eachChild, isConcealed, isElement, isShown, matches, nodeType, queryAll, rectOf, rootElement, tagOf, textContent, visibility } from "./dom";
 import { Fault } from "./fault";
 import { nameOf } from "./names";
-import { CONTROL_ROLES, roleOf } from "./roles";
+import { roleOf } from "./roles";
 import { MAX_CELL, type Table } from "./rows";
 import { recordGroup } from "./snapshot";
 
+const MIN_SHOWN = 2; // records of a list that can be seen: of a row of tab panels it is one
 const MAX_COLUMNS = 24; // of a list; what a record has beyond them is joined into the last
 
 /**
@@ -57,7 +58,7 @@ function piecesOf(record: Element): Piece[] {
     if (isConcealed(el)) return;
     const seen = visibility(el);
     const role = roleOf(el);
-    if (seen === "gone" || SILENT.has(tagOf(el)) || (CONTROL_ROLES.has(role) && role !== "link")) return;
+    if (seen === "gone" || SILENT.has(tagOf(el)) || OPERATED.has(role)) return;
     if (role === "img") {
       add(`${place}/img`, ` ${nameOf(el)} `);
       return;
@@ -84,6 +85,8 @@ function piecesOf(record: Element): Piece[] {
   return pieces.map(({ place, text }) => ({ place, text: collapse(text).slice(0, MAX_CELL) })).filter(({ text }) => text !== "");
 }
 
+/** Controls that are operated; the others (options, tabs, items of trees and menus) are what a list lists. */
+const OPERATED = new Set(["button", "checkbox", "combobox", "listbox", "radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "textbox"]);
 const SILENT = new Set(["script", "style", "noscript", "template", "svg"]);
 
 /** The records around the region, inside it, or, without one, of the list with the largest area. */
@@ -101,12 +104,13 @@ function findList(region: Element | null): Element[] {
     if (!isShown(el) && getComputedStyle(el).display !== "contents") return;
     if (!matches(el, "nav,[role=navigation],thead")) {
       const group = recordGroup(el);
-      if (group !== null) {
-        const area = group.records.reduce((sum, record) => {
+      const shown = group === null ? [] : group.records.filter(isShown);
+      if (group !== null && shown.length >= MIN_SHOWN) {
+        const area = shown.reduce((sum, record) => {
           const rect = rectOf(record);
           return sum + rect.width * rect.height;
         }, 0);
-        const weight = area + group.records.reduce((sum, record) => sum + Math.min((textContent(record) ?? "").length, 500), 0) * 50;
+        const weight = area + shown.reduce((sum, record) => sum + Math.min((textContent(record) ?? "").length, 500), 0) * 50;
         if (weight > size) [best, size] = [group.records, weight];
       }
       eachChild(el, (node) => {

@@ -4,7 +4,7 @@
  * Reads the DOM, changes nothing. Which rows there are is for `tables.ts`, `lists.ts` and `extract.ts`.
  */
 
-import { collapse } from "./dom";
+import { collapse, has, textContent } from "./dom";
 import { Fault } from "./fault";
 import { isSensitiveField } from "./names";
 import { clean } from "./lines";
@@ -38,6 +38,19 @@ export function cellText(cell: Element): string {
     )
     .join(" ");
   return collapse(text).slice(0, MAX_CELL);
+}
+
+/** What a header cell calls its column: the text one sees. What is there to sort by is no part of it, nor a name nobody sees. */
+export function headText(cell: Element): string {
+  const tokens = takeSnapshot(cell).lines.flatMap((line) => [...line.tokens, " "]);
+  const plain = tokens.some((token) => typeof token === "string" && /[\p{L}\p{N}]/u.test(token));
+  const said = tokens.map((token) => {
+    if (typeof token === "string") return token;
+    if (plain && token.role !== "link") return "";
+    const seen = collapse(textContent(token.el) ?? "");
+    return ` ${seen === "" || has(token.el, "aria-label") ? seen : token.name} `;
+  });
+  return collapse(said.join("")).slice(0, MAX_CELL) || cellText(cell);
 }
 
 /** Keeps the named columns, in the order asked for; a name fits exactly, else without regard to case. */

@@ -12,6 +12,7 @@ import { nameOf } from "./names";
 import { actsByName, pageNumber, pagingAmong, saysPaging } from "./paging";
 import { isDisabled, roleOf } from "./roles";
 import { type Entry, clean, isControl, isItem, itemsOf, one, printItem, printLine, refsOf } from "./lines";
+import { headText } from "./rows";
 import type { Item, Line, RecordGroup, Token } from "./snapshot";
 import { shorten } from "./states";
 
@@ -184,8 +185,9 @@ function tellControl(item: Item, region: Line["region"], paging: ReadonlySet<Ele
       return `${refs}${line}${all.length > MAX_SAME ? ` ×${all.length}` : ""}`;
     },
   };
-  // What cannot be operated now is told where room is left.
-  (isDisabled(item.el) ? ranks.headings : ranks.controls).push(entry);
+  // What cannot be operated now, or says nothing by which to choose it, is told where room is left.
+  const mute = item.name === "" && (item.role === "button" || item.role === "");
+  (mute || isDisabled(item.el) ? ranks.headings : ranks.controls).push(entry);
 }
 
 /** Whether a link to the same address under the same name was told before. */
@@ -264,7 +266,7 @@ function groupHead(group: RecordGroup, seen: number, tables: Set<Element>): Entr
     elements: 1,
     print: () => {
       const heads = queryAll(table, "th,[role=columnheader]").filter((head) => roleOf(head) === "columnheader").slice(0, MAX_COLUMNS);
-      const columns = heads.map((head) => clean(shorten(nameOf(head), 40))).join(" | ");
+      const columns = heads.map((head) => clean(shorten(headText(head), 40))).join(" | ");
       const item = printItem({ el: table, role: roleOf(table), name: nameOf(table) });
       return `(${count} records of ${item}${columns === "" ? "" : `: ${columns}`})`;
     },

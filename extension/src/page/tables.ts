@@ -9,7 +9,7 @@
 import { attr, children, closest, collapse, flatParent, isShown, matches, ownerDocument, queryAll, rectOf, byId, rootElement, rootOf, scrollerOf, styleOf, tagOf, textContent } from "./dom";
 import { Fault } from "./fault";
 import { nameOf } from "./names";
-import { cellText, MAX_CELL, type Table } from "./rows";
+import { cellText, headText, MAX_CELL, type Table } from "./rows";
 
 /** How a reading keeps within its time: `read` runs a synchronous part within the budget and in one pass. */
 export interface Pace {
@@ -40,8 +40,8 @@ interface Grid {
 }
 
 const TABLES = "table,[role=table],[role=grid],[role=treegrid]";
-const CELL = "td,th,[role=cell],[role=gridcell],[role=columnheader],[role=rowheader]";
-const ROW = "tr,[role=row]";
+const CELL = "td:not([role=presentation],[role=none]),th:not([role=presentation],[role=none]),[role=cell],[role=gridcell],[role=columnheader],[role=rowheader]";
+const ROW = "tr:not([role=presentation],[role=none]),[role=row]";
 const MAX_WIDTH = 1_000; // columns
 const ROW_KEYS = ["aria-rowindex", "row-index", "data-row-index", "data-rowindex", "data-index", "data-row-id", "data-row-key", "data-id"];
 const GROUP_COLUMN = "group";
@@ -75,7 +75,8 @@ function findTable(region: Element | null): Element {
   let size = 0;
   for (const el of root === null ? [] : queryAll(root, TABLES)) {
     if (!isTable(el) || !isShown(el)) continue;
-    const cells = queryAll(el, CELL).length;
+    // Cells of a table inside are its own.
+    const cells = queryAll(el, CELL).filter((cell) => closest(cell, isTable) === el).length;
     if (cells > size) [best, size] = [el, cells];
   }
   if (best === null) throw new Fault("not-found", region === null ? "There is no visible table on the page" : "There is no table in this region", { next: "browser_page_observe" });
@@ -95,6 +96,7 @@ function readGrid(table: Element): Grid {
   const width = Math.max(0, ...rows.slice(0, 50).map((row) => cellsOf(row).reduce((sum, cell) => sum + span(cell, "colspan"), 0)));
   for (const row of inOrder(rows)) {
     const cells = cellsOf(row);
+    const head = isHeadRow(row, cells);
     if (flatParent(row) !== section) {
       section = flatParent(row);
       pending = new Map(); // a cell spans no further than its section
@@ -112,7 +114,7 @@ function readGrid(table: Element): Grid {
       takeSpans();
       const index = Number(attr(cell, "aria-colindex"));
       while (Number.isInteger(index) && index >= 1 && index <= MAX_WIDTH && out.length < index - 1) out.push("");
-      const text = cellText(cell);
+      const text = head ? headText(cell) : cellText(cell);
       const wide = span(cell, "colspan");
       const tall = span(cell, "rowspan");
       noteHeaders(cell, out.length, named);
@@ -123,7 +125,6 @@ function readGrid(table: Element): Grid {
     }
     takeSpans();
     if (out.every((text) => text === "") && (out.length === 0 || cells.length === 0)) continue;
-    const head = isHeadRow(row, cells);
     const key = keyOf(row);
     const before = key === "" ? undefined : byKey.get(key);
     const known = before === undefined ? undefined : found[before];
@@ -210,7 +211,7 @@ function noteHeaders(cell: Element, column: number, named: Map<number, string>):
   for (const id of ids.split(/\s+/).slice(0, 8)) {
     const header = id === "" ? null : byId(rootOf(cell), id);
     if (header === null || flatParent(header) === flatParent(cell)) continue;
-    const said = cellText(header);
+    const said = headText(header);
     if (said !== "" && !parts.includes(said)) parts.push(said);
   }
   if (parts.length > 0) named.set(column, parts.join(" "));
