@@ -247,6 +247,16 @@ def test_find_ranks_and_gives_only_hits(open_tab: Open) -> None:
     assert tab.run("page_find", query="zebra").text == "No matches"
 
 
+def test_find_tells_apart_what_is_called_the_same(open_tab: Open) -> None:
+    tab = open_tab("/shop")
+    lines = tab.run("page_find", query="Add", role="button", limit=12).text.splitlines()
+    assert len(lines) == 12
+    assert re.fullmatch(r'\[e\d+\] button "Add" in "Book 3 £3.50 Author 3"', lines[2])
+    assert " in " not in tab.run("page_find", query="Go", role="button").text
+    tab.run("page_click", ref=lines[4].partition("]")[0][1:])
+    assert tab.out == "added 5"
+
+
 def test_targets_are_exact_and_unambiguous(open_tab: Open) -> None:
     tab = open_tab("/shop")
     error = tab.fails("page_click", Code.AMBIGUOUS_TARGET, name="Add", role="button")

@@ -9,10 +9,13 @@ import { type Item, type Line, takeSnapshot } from "./snapshot";
 
 const MAX_LINE = 200; // characters of a text hit
 
+const MAX_CONTEXT = 80; // characters that tell apart what is called the same
+
 interface Hit {
   readonly score: number;
   readonly order: number;
   readonly print: () => string;
+  readonly item?: Item;
 }
 
 /** Lines of the best hits, best first; "" if there are none. */
@@ -35,10 +38,41 @@ export function find(query: string, role: string | undefined, limit: number): st
     for (const line of takeSnapshot().lines) fromLine(line, wanted, words, hits, role === undefined);
   }
   hits.sort((x, y) => y.score - x.score || x.order - y.order);
+  const same = new Map<string, number>();
+  for (const { item } of hits) if (item !== undefined) same.set(calledOf(item), (same.get(calledOf(item)) ?? 0) + 1);
   return hits
     .slice(0, limit)
-    .map((hit) => hit.print())
+    .map(({ item, print }) => {
+      const where = item === undefined || (same.get(calledOf(item)) ?? 0) < 2 ? "" : placeOf(item);
+      return where === "" ? print() : `${print()} in ${JSON.stringify(clean(where))}`;
+    })
     .join("\n");
+}
+
+const calledOf = (item: Item): string => `${item.role}\u0001${item.name}`;
+
+/** What tells an element from others of its name: the rest of its record, or the heading above it; "" if neither is there. */
+function placeOf(item: Item): string {
+  const { lines } = takeSnapshot();
+  const at = lines.findIndex((line) => line.tokens.some((token) => typeof token !== "string" && token.el === item.el));
+  const line = lines[at];
+  if (line === undefined) return "";
+  if (line.group !== null) {
+    const words: string[] = [];
+    for (const part of lines) {
+      if (part.group !== line.group || part.record !== line.record) continue;
+      for (const token of part.tokens) {
+        if (typeof token === "string") words.push(token);
+        else if (token.name !== item.name) words.push(token.name);
+      }
+    }
+    return shorten(collapse(words.join(" ")), MAX_CONTEXT);
+  }
+  for (let i = at; i >= 0; i--) {
+    const above = lines[i] as Line;
+    if (above.level > 0) return shorten(collapse(above.tokens.map((token) => (typeof token === "string" ? token : token.name)).join(" ")), MAX_CONTEXT);
+  }
+  return "";
 }
 
 function fromLine(line: Line, wanted: string, words: readonly string[], hits: Hit[], withItems: boolean): void {
@@ -53,7 +87,7 @@ function fromLine(line: Line, wanted: string, words: readonly string[], hits: Hi
 function consider(item: Item, wanted: string, words: readonly string[], hits: Hit[]): void {
   const state = describeState(item.el, item.role).toLowerCase();
   const score = Math.max(scoreOf(item.name.toLowerCase(), wanted, words), 0.5 * scoreOf(`${item.role} ${item.name} ${state}`.toLowerCase(), wanted, words));
-  if (score > 0) hits.push({ score, order: hits.length, print: () => printItem(item) });
+  if (score > 0) hits.push({ score, order: hits.length, print: () => printItem(item), item });
 }
 
 function printText(line: Line, text: string, wanted: string, words: readonly string[]): string {
