@@ -38,7 +38,7 @@ from .places import default_runtime_folder, host_socket
 from .results import BrowserDelegateResult, DelegateRequest, Delivery
 from .tools import DeliverItem
 from .transport import ClientLink, LinkEvent, LinkEventKind, Links, Peer
-from .transport_blocking import BlockingLink, BlockingLinks
+from .transport_blocking import BlockingLink, BlockingLinks, poll_all
 
 CONNECT_SECONDS: Final = 5.0
 QUICK_SECONDS: Final = 15.0  # status and the like
@@ -63,6 +63,14 @@ def _directory(directory: str | os.PathLike[str] | None) -> str:
 
 def _absent() -> Unavailable:
     return Unavailable("no supervisor answers", next_step="Start one with: supervisor run")
+
+
+def _silent() -> CallTimeout:
+    return CallTimeout(
+        "the supervisor did not answer in time",
+        next_step="See what it does with: supervisor status",
+        execution=Execution.UNKNOWN,
+    )
 
 
 def _start_if_needed(runtime_folder: str, start: bool, arguments: Sequence[str]) -> OwnSupervisor | None:
@@ -105,16 +113,35 @@ class Client:
         """`directory`: where deliveries go (None: deliveries are refused). `start`: start a supervisor of this client's
         own if none answers; it ends with the client. Raises Unavailable."""
         self._folder = runtime_folder or default_runtime_folder()
-        self._own = _start_if_needed(self._folder, start, start_arguments)
-        self._core = core.ClientCore()
+        self._opening = (kind, _directory(directory))
+        self._starting = (start, tuple(start_arguments))
+        self._own: OwnSupervisor | None = None
         self._links = BlockingLinks()
         self.session = ""
+        self._begin()
+
+    def _begin(self) -> None:
         try:
+            self._own = _start_if_needed(self._folder, *self._starting)
+            self._core = core.ClientCore()
             self._link = self._connect()
-            self._open(kind, _directory(directory))
+            self._open(*self._opening)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def connected(self) -> bool:
+        """False once the supervisor is known to be gone; then `reconnect` opens a new session."""
+        poll_all([self._link], 0)  # looks for an end that nobody has waited for
+        return not self._link.lost
+
+    def reconnect(self) -> None:
+        """Open a new session in the place of this one, as the constructor did (`start` included). What was running in the old
+        one has ended or is cancelled; nothing is run again, and its grants stay with it. Raises Unavailable."""
+        self.close()
+        self._links = BlockingLinks()
+        self._begin()
 
     def _connect(self) -> BlockingLink:
         link = self._links.connect(host_socket(self._folder), max_message=L.MAX_HOST_FRAME)
@@ -143,7 +170,8 @@ class Client:
         """End the session (its running delegations are cancelled) and a supervisor of our own."""
         self._links.close()
         if self._own is not None:
-            self._own.close()
+            own, self._own = self._own, None
+            own.close()
 
     @property
     def runtime_folder(self) -> str:
@@ -241,7 +269,7 @@ class Client:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CallTimeout("the supervisor did not answer in time", execution=Execution.UNKNOWN)
+                raise _silent()
             data = self._link.receive(min(POLL_MS, int(left * 1000) + 1))
             event = None if data is None else self._core.receive(data)
             if event is not None:
@@ -275,6 +303,27 @@ class AsyncClient:
         self._opened: asyncio.Future[core.Opened] | None = None
         self.session = ""
 
+    @property
+    def connected(self) -> bool:
+        """False before `open` and once the supervisor is known to be gone; then `reconnect` opens a new session."""
+        return self._link is not None
+
+    @property
+    def runtime_folder(self) -> str:
+        """Where the supervisor of this client listens."""
+        return self._folder
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """Pid of the supervisor this client started, None if it found one running."""
+        return None if self._own is None else self._own.pid
+
+    async def reconnect(self) -> None:
+        """As `Client.reconnect`."""
+        await self.close()
+        self._core = core.ClientCore()
+        await self.open()
+
     async def open(self) -> None:
         """Connect and open the session. Raises Unavailable."""
         loop = asyncio.get_running_loop()
@@ -285,15 +334,15 @@ class AsyncClient:
         self._opened = loop.create_future()
         self._links = Links()
         try:
-            self._link = self._links.connect(
+            link = self._link = self._links.connect(
                 host_socket(self._folder),
                 self._on_message,
                 self._on_event,
                 expect_server_uid=os.getuid(),
                 max_message=L.MAX_HOST_FRAME,
             )
-            await self._link.wait_ready(CONNECT_SECONDS)
-            self._link.send(self._core.open_session(self._kind, self._directory))
+            await link.wait_ready(CONNECT_SECONDS)
+            link.send(self._core.open_session(self._kind, self._directory))
             async with asyncio.timeout(QUICK_SECONDS):
                 self.session = (await self._opened).session
         except (PeerUnreachable, TimeoutError):
@@ -331,40 +380,53 @@ class AsyncClient:
         **options: Any,
     ) -> BrowserDelegateResult:
         """As `Client.delegate`. Cancelling the awaiting task cancels the delegation and waits for its end."""
-        call, data = self._core.call("browser_delegate_task", core.delegate_args(_request(goal, options)))
+        args = core.delegate_args(_request(goal, options))
+        try:
+            return core.decode_result(
+                await self.call("browser_delegate_task", args, on_progress=on_progress, timeout=timeout)
+            )
+        except CallCancelled:
+            return core.lost_result()
+
+    async def call(
+        self, tool: str, args: bytes, *, on_progress: Progress | None = None, timeout: float = QUICK_SECONDS
+    ) -> bytes:
+        """Any host tool by name: JSON in, JSON out. After `timeout` seconds, and when the awaiting task is cancelled, the call is
+        given up and its end waited for. Raises CallCancelled if the supervisor is gone, and what it refuses with."""
+        call, data = self._core.call(tool, args)
         if on_progress is not None:
             self._progress[call] = on_progress
         answer = self._expect(call)
-        self._send(data)
         try:
+            self._send(data)
             try:
                 async with asyncio.timeout(timeout):
                     answered = await asyncio.shield(answer)
             except (TimeoutError, asyncio.CancelledError) as error:
                 self._send(self._core.cancel(call))
-                async with asyncio.timeout(QUICK_SECONDS):
-                    answered = await answer
+                try:
+                    async with asyncio.timeout(QUICK_SECONDS):
+                        answered = await answer
+                except TimeoutError:
+                    raise _silent() from None
                 if isinstance(error, asyncio.CancelledError):
                     raise
-            return core.decode_result(answered.content)
-        except CallCancelled:
-            return core.lost_result()
+            return answered.content
         finally:
             self._progress.pop(call, None)
+            answer.cancel()
 
     async def deliver(self, items: Sequence[str | DeliverItem | Mapping[str, Any]]) -> tuple[Delivery, ...]:
         """Retry deliveries by artifact id."""
-        return core.decode_deliveries(
-            (await self._call("browser_artifact_deliver", core.deliver_args(items))).content
-        )
+        return core.decode_deliveries(await self.call("browser_artifact_deliver", core.deliver_args(items)))
 
     async def status(self) -> dict[str, Any]:
         """What `browser_status` says."""
-        return core.decode_json((await self._call("browser_status", b"{}")).content)
+        return core.decode_json(await self.call("browser_status", b"{}"))
 
     async def extension_status(self) -> dict[str, Any]:
         """What `browser_extension_status` says."""
-        return core.decode_json((await self._call("browser_extension_status", b"{}")).content)
+        return core.decode_json(await self.call("browser_extension_status", b"{}"))
 
     async def processes(self) -> tuple[f.ProcessInfo, ...]:
         """Every process of the running supervisor."""
@@ -375,9 +437,9 @@ class AsyncClient:
         """A new turn of the host's conversation begins."""
         self._send(self._core.new_turn())
 
-    async def _call(self, tool: str, args: bytes) -> core.Answered:
-        call, data = self._core.call(tool, args)
-        return await self._quick(call, data)
+    def stop_supervisor(self) -> None:
+        """Ask the supervisor to shut down in order."""
+        self._send(self._core.stop_supervisor())
 
     async def _quick(self, call: int, data: bytes) -> core.Answered:
         answer = self._expect(call)
@@ -386,7 +448,7 @@ class AsyncClient:
             async with asyncio.timeout(QUICK_SECONDS):
                 return await answer
         except TimeoutError:
-            raise CallTimeout("the supervisor did not answer in time", execution=Execution.UNKNOWN) from None
+            raise _silent() from None
 
     def _expect(self, call: int) -> asyncio.Future[core.Answered]:
         future: asyncio.Future[core.Answered] = asyncio.get_running_loop().create_future()
@@ -424,8 +486,15 @@ class AsyncClient:
             self._lose()
 
     def _lose(self) -> None:
+        self._link = None
         self._core.lose_all()
-        self._fail(CallCancelled("the supervisor is gone", execution=Execution.UNKNOWN))
+        self._fail(
+            CallCancelled(
+                "the supervisor is gone",
+                next_step="Check what was under way, then reconnect.",
+                execution=Execution.UNKNOWN,
+            )
+        )
 
     def _fail(self, error: BrowsercellError) -> None:
         for future in list(self._waiting.values()):

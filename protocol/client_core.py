@@ -98,8 +98,11 @@ class ClientCore:
         call = self._new_call()
         try:
             return call, encode(f.HostCall(call, tool, args), L.MAX_HOST_FRAME)
-        except BrowsercellError:
+        except (
+            BrowsercellError
+        ):  # nothing was sent, so the id is still free: the supervisor wants them without gaps
             self._open.discard(call)
+            self._next -= 1
             raise
 
     def status(self) -> tuple[int, bytes]:

@@ -30,6 +30,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "supervisor/__main__.py": "tests/live/test_cli.py",
     "supervisor/cli/demo.py": "tests/live/test_memory_proof.py",
     "supervisor/cli/run.py": "tests/live/test_cli.py",
+    "supervisor/mcp/stdio.py": "tests/supervisor/mcp/test_mcp_stdio.py",
     "supervisor/service.py": "tests/live/test_cli_faults.py",
     # What seals a process can't be run in the one that measures: it would be sealed.
     "worker/seal/__init__.py": "tests/worker/seal/test_seal_life.py",

@@ -121,6 +121,30 @@ def delegate(
     )  # fmt: skip
 
 
+@app.command()
+def mcp(
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve streamable HTTP on 127.0.0.1 instead of standard input.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="With --http: the port, 17322 by default; 0 takes a free one."),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Working directory for deliveries; by default the client's first root."),
+    ] = None,
+    child: Annotated[bool, typer.Option("--child", help="Offer only the tools that run nothing.")] = False,
+    file: ConfigFile = None,
+    sets: Sets = None,
+    json: JsonFlag = False,
+) -> None:
+    """Serve the tools to an MCP client; starts a supervisor of its own where none runs."""
+    from . import mcp as command
+
+    command.mcp(file, sets, http=http, port=port, directory=directory, child=child, json=json)
+
+
 @config_app.command("show")
 def config_show(file: ConfigFile = None, sets: Sets = None, json: JsonFlag = False) -> None:
     """Print every setting with its value and where it comes from."""

@@ -106,6 +106,10 @@ def test_calls_are_bounded_and_an_oversized_one_is_not_open() -> None:
     with pytest.raises(FrameTooLarge):
         client.call("browser_status", b"x" * L.MAX_HOST_FRAME)
     assert not client.open_calls
+    assert (
+        client.call("browser_status", b"{}")[0] == 1
+    )  # ids have no gaps: the supervisor ends a session for one
+    client.lose_all()
     for _ in range(core.MAX_OPEN_CALLS):
         client.call("browser_status", b"{}")
     with pytest.raises(LocalMisuse):

@@ -240,7 +240,7 @@ def test_the_asyncio_client_runs_calls_side_by_side(served: Served, tmp_path: Pa
             assert (await client.deliver(["a"]))[0].delivered
             client.new_turn()
             with pytest.raises(UsageError):
-                await client._call("browser_page_click", b"{}")
+                await client.call("browser_page_click", b"{}")
         assert len(seen) == 5
 
     asyncio.run(main())
