@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 from browsercell.protocol.client import Client
 from browsercell.protocol.results import DeliveryStatus, SideEffects, Status
@@ -60,7 +61,7 @@ def test_a_repeated_idempotency_key_is_no_second_run(host: Client, bookshop: Boo
         expect(text="page 1 of"),
         done(),
     ]
-    asked = {
+    asked: dict[str, Any] = {
         "browser": "private",
         "playbook": playbook,
         "variables": {"site": bookshop.url},
