@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from .cases import CASES
 from .extract_pages import EXTRACT_PAGES
 from .frame_pages import FRAME_PAGES, inner
+from .mark_pages import MARK_PAGES
 
 BOOKS: Final = "".join(
     f'<li class="book"><a href="/book/{i}">Book {i}</a> <span class="price">£{i}.50</span> '
@@ -31,6 +32,7 @@ def page(title: str, body: str) -> str:
 PAGES: Final[dict[str, str]] = {
     **{path: page(path, body) for path, body in EXTRACT_PAGES.items()},
     **FRAME_PAGES,
+    **MARK_PAGES,
     "/endless": page("Endless", "<h1>Busy</h1><script>while (true) {}</script>"),
     "/endless-later": page("Endless", "<h1>Busy</h1><script>onload = () => { while (true) {} }</script>"),
     "/many": page("Many", "".join(f"<button>b{i}</button>" for i in range(100_000))),

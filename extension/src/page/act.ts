@@ -68,7 +68,7 @@ function probe(el: Element): Probe {
     const right = Math.min(rect.right, width);
     const bottom = Math.min(rect.bottom, height);
     if (right - left < 1 || bottom - top < 1) continue;
-    for (const [fx, fy] of POINTS) {
+    for (const [fx, fy] of el instanceof SVGElement ? GRID : POINTS) {
       const x = left + (right - left) * fx;
       const y = top + (bottom - top) * fy;
       const hit = elementAt(x, y);
@@ -88,6 +88,12 @@ const POINTS = [
   [0.5, 0.25],
   [0.5, 0.75],
 ] as const;
+
+/** For shapes of a drawing, which fill their box as they please: the same, then a grid. */
+const GRID: readonly (readonly [number, number])[] = [
+  ...POINTS,
+  ...Array.from({ length: 81 }, (_, i) => [(1 + (i % 9)) / 10, (1 + Math.floor(i / 9)) / 10] as const),
+];
 
 /** Whether a click on `hit` activates `el`. */
 function reaches(el: Element, hit: Element): boolean {

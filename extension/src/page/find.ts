@@ -2,6 +2,7 @@
 
 import { collapse, eachChild, isConcealed, isElement, isShown, nodeType, rootElement, visibility } from "./dom";
 import { clean, printItem } from "./lines";
+import { hintOf } from "./marks";
 import { labelOf, refOf } from "./refs";
 import { roleOf } from "./roles";
 import { describeState, shorten } from "./states";
@@ -85,7 +86,8 @@ function fromLine(line: Line, wanted: string, words: readonly string[], hits: Hi
 }
 
 function consider(item: Item, wanted: string, words: readonly string[], hits: Hit[]): void {
-  const state = describeState(item.el, item.role).toLowerCase();
+  const hint = item.name === "" ? hintOf(item.el) : "";
+  const state = `${describeState(item.el, item.role)} ${hint}`.toLowerCase();
   const score = Math.max(scoreOf(item.name.toLowerCase(), wanted, words), 0.5 * scoreOf(`${item.role} ${item.name} ${state}`.toLowerCase(), wanted, words));
   if (score > 0) hits.push({ score, order: hits.length, print: () => printItem(item), item });
 }

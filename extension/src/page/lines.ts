@@ -6,6 +6,7 @@
 
 import { CONTROL_ROLES } from "./roles";
 import { refOf } from "./refs";
+import { hintOf, isShape } from "./marks";
 import { describeState, shorten } from "./states";
 import type { Item, Line, Token } from "./snapshot";
 
@@ -20,13 +21,15 @@ export const clean = (text: string): string => text.replace(/\[(?=(?:f\d{1,4})?e
 
 export const refsOf = (item: Item): string => refOf(item.el, item.role, item.name);
 
+const HINTED = new Set(["", "button", "link"]); // without a name: told apart by how they look
 const MAX_BRIEF_NAME = 60; // characters of a name in a summary: enough to choose by
 
 /** One element as a line says it; `brief`: a long name shortened, and no options of a list that has more than a few. */
 export function printItem(item: Item, brief = false): string {
   const role = item.role === "" ? "clickable" : item.role;
   const name = brief ? shorten(item.name, MAX_BRIEF_NAME) : item.name;
-  return `[${refsOf(item)}] ${role} ${JSON.stringify(name)}${describeState(item.el, item.role, brief)}`;
+  const hint = item.name === "" && HINTED.has(item.role) ? hintOf(item.el) : item.role === "" && isShape(item.el) ? hintOf(item.el) : "";
+  return `[${refsOf(item)}] ${role} ${JSON.stringify(name)}${hint === "" ? "" : ` (${hint})`}${describeState(item.el, item.role, brief)}`;
 }
 
 export const one = (item: Item): Entry => ({ elements: 1, print: () => printItem(item, true) });

@@ -41,6 +41,7 @@ import {
 import { Fault } from "./fault";
 import { cameAfter, keep, watch } from "./chronicle";
 import { identify, type Identity, proves, stillSame } from "./identity";
+import { isShape } from "./marks";
 import { cut, nameOf } from "./names";
 import { formContext, roleOf } from "./roles";
 
@@ -203,7 +204,7 @@ const stale = (message: string): Fault =>
   new Fault("stale-ref", message, { refsValid: false, retryable: true, next: "browser_page_observe" });
 
 /** Elements without a role that are operable all the same: by attribute, by tab order, or as their cursor tells. */
-export const isClickable: (el: Element) => boolean = remembered((el) => has(el, "onclick") || isTabStop(el) || isPointed(el));
+export const isClickable: (el: Element) => boolean = remembered((el) => has(el, "onclick") || isTabStop(el) || isPointed(el) || isShape(el));
 
 const POINTED = new Set(["b", "div", "i", "img", "li", "p", "span", "td"]);
 const MAX_POINTED = 80; // characters of text; a larger area with that cursor is a card, and its text is read as text
@@ -225,7 +226,7 @@ const isTabStop = (el: Element): boolean => {
 export function nameFor(el: Element, role: string): string {
   if (role !== "") return nameOf(el);
   const name = nameOf(el);
-  return name !== "" ? name : cut(collapse((el as HTMLElement).innerText ?? ""));
+  return name !== "" ? name : cut(collapse((el as Partial<HTMLElement>).innerText ?? textContent(el) ?? ""));
 }
 
 /** Drops entries whose elements are gone; called now and then so that a long-lived page does not grow the table. */

@@ -19,6 +19,7 @@ import {
   isElement,
   nodeType,
   query,
+  rectOf,
   remembered,
   rootElement,
   tagOf,
@@ -26,6 +27,7 @@ import {
   visibility,
 } from "./dom";
 import { CONTROL_ROLES, headingLevel, hiddenControl, isEditableHost, roleOf } from "./roles";
+import { isMark, marksWithin, MAX_MARKS, shapesOf } from "./marks";
 import { isClickable, nameFor } from "./refs";
 
 export interface Item {
@@ -88,6 +90,8 @@ interface State {
   /** Inside a table row that is printed as one line. */
   row: boolean;
   frames: number;
+  /** Things without a name told so far. */
+  marks: number;
 }
 
 /** Reads the page, or the part below `scope`. Within one pass the page is read once. */
@@ -110,6 +114,7 @@ function read(root: Element): Snapshot {
     record: -1,
     row: false,
     frames: 0,
+    marks: 0,
   };
   visit(root, state, new Map());
   flush(state);
@@ -141,7 +146,10 @@ function visit(el: Element, state: State, records: Records): void {
   const shown = seen === "shown";
   const role = roleOf(el);
   if (shown && emitAtom(el, tag, role, state, records)) return;
-  if (tag === "svg") return;
+  if (tag === "svg") {
+    if (shown) for (const shape of shapesOf(el)) emitMark(shape, state);
+    return;
+  }
 
   const saved = { holder: state.holder, level: state.level, region: state.region, group: state.group, record: state.record, row: state.row };
   const place = records.get(el);
@@ -208,11 +216,27 @@ function emitAtom(el: Element, tag: string, role: string, state: State, records:
   }
   if (role === "" && isClickable(el) && query(el, NESTED_CONTROLS) === null) {
     const name = nameFor(el, "");
-    if (name === "") return false;
+    if (name === "") return emitBare(el, tag, state);
     state.current.push({ el, role: "", name });
+    for (const mark of marksWithin(el)) emitMark(mark, state);
     return true;
   }
-  return false;
+  return role === "" && isMark(el) && emitMark(el, state);
+}
+
+/** Something operable without a name: itself, unless its content says more. */
+function emitBare(el: Element, tag: string, state: State): boolean {
+  if (tag === "svg" || query(el, "img,svg,iframe,frame,[aria-label],[title]") !== null || marksWithin(el).length > 0) return false;
+  const { width, height } = rectOf(el);
+  return width >= 4 && height >= 4 && emitMark(el, state);
+}
+
+/** A thing without a name, or a shape. True if it was told. */
+function emitMark(el: Element, state: State): boolean {
+  if (state.marks >= MAX_MARKS) return false;
+  state.marks++;
+  state.current.push({ el, role: "", name: nameFor(el, "") });
+  return true;
 }
 
 /** Controls inside a link or button: not valid HTML, but pages do it. */
