@@ -4,14 +4,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench chaos build clean
+.PHONY: help setup demo test lint bench injection chaos build clean
 
 PYTHON := .venv/bin/python
 # Each kill is repeated this often by `make chaos`; `make test` does 5 of each.
 CHAOS_RUNS ?= 50
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup:  ## install everything that is missing, for development
 	@.ci/setup dev
@@ -29,6 +29,10 @@ lint: setup  ## lint and types only
 bench:  ## benchmarks: ratios measured in one run, with goals; exit status not 0 when one is missed
 	@.ci/setup bench
 	@$(PYTHON) -m tests.bench
+
+injection: setup  ## every injected order of bastioncorpus and AgentDojo's web suite against a planner that obeys
+	@$(PYTHON) -m pip install -q --no-deps "agentdojo>=0.1.30,<1"
+	@INJECTIONS=all $(PYTHON) -m pytest -q tests/live/test_injection.py
 
 chaos: setup  ## kill every process during a task, CHAOS_RUNS (50) times each
 	@$(PYTHON) -m pytest -m chaos -s tests/chaos --chaos-runs=$(CHAOS_RUNS)

@@ -233,6 +233,9 @@ class Desk:
                 session.tabs.replace(event.tab, event.new_tab)
             elif event.kind is ExtEventKind.TAB_OPENED and event.new_tab is not None:
                 session.tabs.add(event.new_tab, opened=True, activate=False)  # it follows its opener
+                session.where[event.new_tab] = event.url
+            elif event.kind is ExtEventKind.NAVIGATED:
+                session.where[event.tab] = event.url
             elif event.kind is ExtEventKind.TAB_WITHDRAWN:
                 session.tabs.withdraw(event.tab)
 
@@ -398,7 +401,9 @@ class Desk:
         if fds is None:
             return None
         try:
-            return await self._hub.adopt_private(task, pid, *fds, ADOPT_MS)
+            return await self._hub.adopt_private(
+                task, pid, *fds, ADOPT_MS, session.task.policy.refuses_request
+            )
         except PageFailure as failure:
             note(log, "browser-not-adopted", task=task, code=failure.error.code.value)
             return None

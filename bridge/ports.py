@@ -17,6 +17,9 @@ from typing import Protocol
 from ..protocol.frames import ExtensionInfo, ExtEvent, PageError, PageReply, PortProblem
 from ..protocol.settings import BridgeSettings
 
+# (URL, method) of a document request -> why it may not be sent, "" if it may.
+Refuses = Callable[[str, str], str]
+
 
 class PageFailure(Exception):
     """A page command failed; `error` says how (its `message` is never page text)."""
@@ -70,9 +73,17 @@ class Hub(Protocol):
         ...
 
     async def adopt_private(
-        self, task: str, pid: int, commands_fd: int, replies_fd: int, deadline_ms: int
+        self,
+        task: str,
+        pid: int,
+        commands_fd: int,
+        replies_fd: int,
+        deadline_ms: int,
+        refuses: Refuses | None = None,
     ) -> BrowserPort:
         """Pair the extension inside a private Chromium over its pipe and wait for its handshake.
+
+        `refuses`: the task's policy, asked before each document request is sent.
 
         Owns both descriptors from the call on, whatever happens. Raises PageFailure (`browser-lost`).
         """

@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -27,6 +26,7 @@ from .artifacts import ArtifactStore, NoRoom
 from .leases import TaskTabs
 from .network import Refusal as RefusalReason
 from .pagecalls import (
+    CLOSE_TOOL,
     LIST_TOOL,
     OPEN_TOOL,
     Command,
@@ -42,8 +42,10 @@ from .pagecalls import (
     settle_tabs,
     to_keep,
 )
+from .policy import EFFECT_TOOLS
 from .ports import BrowserPort, Hub, PageFailure
-from .tasks import EFFECT_TOOLS, Kept, Outcome, Task
+from .tasks import Kept, Outcome, Task
+from .urls import BadUrl, Destination, parse_destination
 
 # A host's verdict is used again for this long: one look-up for a burst of calls, and a changed address is noticed.
 VERDICT_SECONDS: Final = 5.0
@@ -82,7 +84,10 @@ class Session:
     port: BrowserPort | None = None
     dispatched: bool = False  # the call in flight has been sent to the browser
     answer: PageReply | None = None  # and this came back
-    verdicts: dict[tuple[str, str | None, int | None], tuple[str, float]] = field(default_factory=dict)
+    verdicts: dict[Destination, tuple[str, float]] = field(default_factory=dict)
+    where: dict[int, str] = field(
+        default_factory=dict
+    )  # Chrome tab: URL of its page as last told, by a reply or an event
 
 
 class Denied(Exception):
@@ -91,6 +96,10 @@ class Denied(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class _OffLimits(Denied):
+    """Not an address asked for, but the page at hand."""
 
 
 class Runner:
@@ -124,6 +133,7 @@ class Runner:
             reply = await self._command(session, command)
             settle_tabs(command, reply, session.tabs)
             session.task.url = reply.url
+            _note_where(session, command, reply)
             await self.check(session, reply.url)
         except Denied:
             return BlockerCode.POLICY_DENIED
@@ -163,10 +173,17 @@ class Runner:
                 return Outcome(True, chars=len(text)), Reply(text)
             case Command() as command:
                 pass
+        if not session.task.policy.allows_tool(command.op):
+            return _refused(_READ_ONLY)
         try:
             if command.url:
                 await self.check(session, command.url)
+            elif command.op not in _LEAVING:
+                await self._check_page(session, command)
             reply = await self._command(session, command)
+        except _OffLimits as off:
+            message = f"The page is where the policy does not allow it ({off.reason}); nothing was done."
+            return _refused(Refusal(ToolErrorCode.POLICY_DENIED, message, "browser_page_navigate"))
         except Denied as denied:
             return _refused(_denial(denied))
         except PageFailure as failure:
@@ -177,7 +194,8 @@ class Runner:
 
     async def _replied(self, session: Session, command: Command, reply: PageReply) -> tuple[Outcome, Reply]:
         tab_line = settle_tabs(command, reply, session.tabs)
-        if command.op == "browser_tabs_close":
+        _note_where(session, command, reply)
+        if command.op == CLOSE_TOOL:
             text = present(command, PageReply(), tab_line)
             return Outcome(True, chars=len(text), dispatched=True), Reply(text)
         try:
@@ -191,7 +209,7 @@ class Runner:
                 may_have_effect=effect,
                 changes=reply.changes,
             )
-            message = f"The page went where the network policy does not allow it ({denied.reason}); what it says is withheld."
+            message = f"The page went where the policy does not allow it ({denied.reason}); what it says is withheld."
             return outcome, Reply(message, may_have_effect=effect, next_tool="browser_page_navigate")
         kept: Kept | None = None
         text = ""
@@ -235,7 +253,7 @@ class Runner:
         except Denied as denied:
             error = PageError(
                 ToolErrorCode.POLICY_DENIED,
-                f"The page is where the network policy does not allow it ({denied.reason}).",
+                f"The page is where the policy does not allow it ({denied.reason}).",
                 may_have_effect=error.may_have_effect,
                 next_tool="browser_page_navigate",
             )
@@ -278,23 +296,38 @@ class Runner:
             ) from None
 
     async def check(self, session: Session, url: str) -> None:
-        """Raise Denied unless a page may be at `url`. A verdict holds for its scheme, host and port for seconds."""
+        """Raise Denied unless a page may be at `url`, by the task's policy and the network's. The network's verdict holds for its scheme, host and port for seconds."""
         try:
-            parts = urlsplit(url)
-            key = (parts.scheme, parts.hostname, parts.port)
-        except ValueError:
-            raise Denied("bad-url") from None
-        verdict = "" if parts.username is None and parts.password is None else "user-info"
+            # The browser's reading of the text: a laxer one would give two hosts one key, and one the other's verdict.
+            key = parse_destination(url)
+        except BadUrl as error:
+            raise Denied(error.code) from None
+        verdict = session.task.policy.refuses_url(url)
         known = session.verdicts.get(key)
-        if not verdict and known is not None and known[1] > self._now():
+        if verdict:
+            raise Denied(verdict)
+        if known is not None and known[1] > self._now():
             verdict = known[0]
-        elif not verdict:
+        else:
             verdict = await self._ask(url)
             if len(session.verdicts) >= _MAX_VERDICTS:
                 session.verdicts.clear()
             session.verdicts[key] = (verdict, self._now() + VERDICT_SECONDS)
         if verdict:
             raise Denied(verdict)
+
+    async def _check_page(self, session: Session, command: Command) -> None:
+        """Raise _OffLimits if the page that `command` is for is where none may be: it went there by itself.
+
+        A page that moves after this is noticed with the reply; what it says is withheld then.
+        """
+        url = session.where.get(command.lease.chrome, "") if command.lease is not None else ""
+        if not url:
+            return
+        try:
+            await self.check(session, url)
+        except Denied as denied:
+            raise _OffLimits(denied.reason) from None
 
     async def _ask(self, url: str) -> str:
         try:
@@ -328,6 +361,25 @@ _OPENING: Final = {
 }
 
 
+_READ_ONLY: Final = Refusal(
+    ToolErrorCode.POLICY_DENIED,
+    "This task may only read: its policy allows no clicking, typing, pressing or selecting.",
+    "browser_page_observe",
+)
+# Commands that leave the page at hand, or do not look at it.
+_LEAVING: Final = frozenset({"browser_page_navigate", CLOSE_TOOL, LIST_TOOL, OPEN_TOOL})
+
+
+def _note_where(session: Session, command: Command, reply: PageReply) -> None:
+    if command.op == CLOSE_TOOL:
+        if command.lease is not None:
+            session.where.pop(command.lease.chrome, None)
+        return
+    tab = command.lease.chrome if command.lease is not None else reply.tab
+    if tab is not None and reply.url:
+        session.where[tab] = reply.url
+
+
 def _is_user(session: Session) -> bool:
     return session.port is not None and session.port.pairing == "user"
 
@@ -345,9 +397,7 @@ def _denial(denied: Denied) -> Refusal:
         return Refusal(
             ToolErrorCode.NAVIGATION_FAILED, "The name of the host could not be resolved.", retryable=True
         )
-    return Refusal(
-        ToolErrorCode.POLICY_DENIED, f"The network policy does not allow this address ({denied.reason})."
-    )
+    return Refusal(ToolErrorCode.POLICY_DENIED, f"The policy does not allow this address ({denied.reason}).")
 
 
 def _refused(refusal: Refusal, reply: PageReply | None = None) -> tuple[Outcome, Reply]:

@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ..protocol import limits as L
+from ..protocol.answers import decode
 from ..protocol.errors import BlockerCode, LocalMisuse, ToolErrorCode
 from ..protocol.frames import (
     Changes,
@@ -42,11 +43,7 @@ from ..protocol.frames import (
 )
 from ..protocol.results import ArtifactKind, ResolvedArtifact, ResultClaim, SideEffects
 from .customs import Declaration, pass_through
-
-# Tools that may change something on the other side. `effect` in the catalogue is wider: it also marks what changes tabs.
-EFFECT_TOOLS: Final = frozenset(
-    {"browser_page_click", "browser_page_type", "browser_page_press", "browser_page_select"}
-)
+from .policy import EFFECT_TOOLS, TaskPolicy
 
 
 class State(Enum):
@@ -162,9 +159,10 @@ class _Flight:
 
 
 class Task:
-    """One task. `spec` is what the supervisor asked for."""
+    """One task. `spec` is what the supervisor asked for. Raises UsageError for a schema or an origin that is none."""
 
     __slots__ = (
+        "_answer",
         "_errors",
         "_finished",
         "_flight",
@@ -183,6 +181,7 @@ class Task:
         "generation",
         "kept",
         "needs_person",
+        "policy",
         "side_effects",
         "spec",
         "state",
@@ -191,6 +190,8 @@ class Task:
 
     def __init__(self, spec: OpenTask) -> None:
         self.spec = spec
+        self._answer = decode(spec.answer)
+        self.policy = TaskPolicy(spec.policy)
         self.state = State.OPENING
         self.generation = 0
         self.side_effects = SideEffects.NONE
@@ -401,6 +402,9 @@ class Task:
                 url=self.url,
                 side_effects=self.side_effects,
                 tool_calls=self._tool_calls,
+                answer=self._answer,
+                policy=self.spec.policy,
+                start_url=self.spec.url or "",
             ),
         )
         self._purposes = {artifact.artifact_id: artifact.purpose for artifact in passed.result.artifacts}

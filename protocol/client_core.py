@@ -16,6 +16,7 @@ import msgspec
 
 from . import frames as f
 from . import limits as L
+from .answers import parse as parse_answer
 from .codec import Decoder, encode
 from .errors import (
     ActorRaised,
@@ -27,12 +28,14 @@ from .errors import (
     UsageError,
 )
 from .links import Gate, Link, Phase, frame_types
+from .policies import parse_origins
 from .results import (
     Browser,
     BrowserDelegateResult,
     DelegateRequest,
     Deliverable,
     Delivery,
+    Policy,
     SideEffects,
     Status,
     TaskLimits,
@@ -177,6 +180,8 @@ def delegate_request(
     constraints: Sequence[str] = (),
     browser: Browser | str = Browser.AUTO,
     deliverables: Sequence[Deliverable | Mapping[str, Any]] = (),
+    answer: Mapping[str, Any] | None = None,
+    policy: Policy | Mapping[str, Any] | None = None,
     playbook: Sequence[Mapping[str, Any]] | None = None,
     variables: Mapping[str, str] | None = None,
     limits: TaskLimits | Mapping[str, int] | None = None,
@@ -184,7 +189,9 @@ def delegate_request(
 ) -> DelegateRequest:
     """Builds and checks a request from plain Python values (mappings in camelCase, as on the wire).
 
-    Raises UsageError naming the field at fault, never a value.
+    `answer`: a closed JSON-Schema subset (protocol/answers.py) that the result's `answer` follows; `policy`: `origins`,
+    `actions` ("read" or "interact"), `freeText` ("allow" or "none"). Raises UsageError naming the field at fault, never a
+    value.
     """
     raw: dict[str, Any] = {
         "goal": goal,
@@ -192,13 +199,19 @@ def delegate_request(
         "constraints": list(constraints),
         "browser": str(browser),
         "deliverables": [_plain(item) for item in deliverables],
+        "answer": None if answer is None else dict(answer),
+        "policy": _plain(policy) if policy is not None else {},
         "playbook": None if playbook is None else list(playbook),
         "variables": dict(variables or {}),
         "limits": _plain(limits) if limits is not None else {},
         "idempotencyKey": idempotency_key,
     }
     try:
-        return msgspec.json.decode(msgspec.json.encode(raw), type=DelegateRequest)
+        request = msgspec.json.decode(msgspec.json.encode(raw), type=DelegateRequest)
+        if request.answer is not None:
+            parse_answer(request.answer)
+        parse_origins(request.policy.origins)
+        return request
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"the delegation is not valid: {without_value(str(error))}") from None
 

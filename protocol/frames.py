@@ -34,6 +34,7 @@ from .results import (
     Browser,
     BrowserDelegateResult,
     PlannerKind,
+    Policy,
     Purpose,
     ResolvedArtifact,
     ResultClaim,
@@ -45,6 +46,8 @@ Id = Annotated[
     str, Meta(min_length=4, max_length=40, pattern=r"^[a-z]{1,8}[_-][a-z2-7]{4,32}$")
 ]  # protocol/ids.py
 Count = Annotated[int, Meta(ge=0)]
+# JSON of a schema that protocol/answers.py has checked; b"": none.
+AnswerSchemaBytes = Annotated[bytes, Meta(max_length=L.MAX_ANSWER_SCHEMA)]
 ErrnoName = Annotated[str, Meta(max_length=16, pattern=r"^[A-Z0-9]*$")]
 
 
@@ -253,7 +256,8 @@ class WantedDeliverable(Part, frozen=True):
 class OpenTask(Frame, frozen=True, tag="open_task"):
     """Down: prepare a browser for `task`. Answered by TaskOpened, TaskRefused, or first BrowserWanted.
 
-    `browser` is never AUTO: the supervisor has resolved it. `url`: start URL, checked against the network policy.
+    `browser` is never AUTO: the supervisor has resolved it. `url`: start URL, checked against the network policy and
+    `policy`. `answer`: what customs let through of an answer.
     """
 
     task: Id
@@ -261,6 +265,8 @@ class OpenTask(Frame, frozen=True, tag="open_task"):
     url: Annotated[str, Meta(max_length=L.MAX_URL_CHARS)] | None
     deliverables: Annotated[tuple[WantedDeliverable, ...], Meta(max_length=L.MAX_DELIVERABLES)]
     tool_calls: Annotated[int, Meta(ge=1, le=L.MAX_TOOL_CALLS)]
+    answer: AnswerSchemaBytes = b""
+    policy: Policy = Policy()
 
 
 class BrowserWanted(Frame, frozen=True, tag="browser_wanted"):
@@ -326,6 +332,8 @@ class Assignment(Part, frozen=True):
     playbook: bytes | None = None  # JSON array of steps (protocol/playbook.py)
     variables: dict[str, str] = {}
     resume_at: Count = 0  # playbook: index of the first step not yet settled
+    answer: AnswerSchemaBytes = b""
+    policy: Policy = Policy()  # told to the model; enforced by the bridge alone
     ledger: Annotated[tuple[LedgerEntry, ...], Meta(max_length=L.MAX_LEDGER)] = ()
 
 
@@ -465,12 +473,13 @@ class ModelReady(Frame, frozen=True, tag="model_ready"):
 
 
 class AssignModel(Frame, frozen=True, tag="assign_model"):
-    """Down, before the bridge's Assign: `worker` may make `steps` inferences for `task`."""
+    """Down, before the bridge's Assign: `worker` may make `steps` inferences for `task`; its answer follows `answer`."""
 
     worker: Id
     task: Id
     generation: Annotated[int, Meta(ge=1, le=16)]
     steps: Annotated[int, Meta(ge=0, le=L.MAX_STEPS)]
+    answer: AnswerSchemaBytes = b""
 
 
 class ModelAssigned(Frame, frozen=True, tag="model_assigned"):

@@ -42,6 +42,18 @@ MAX_PLAYBOOK_BYTES: Final = 64 * KIB
 MAX_VARIABLES: Final = 64
 MAX_VARIABLE_CHARS: Final = 4_000
 
+# --- typed answers and policy (design 3 and 7) ---------------------------------------------------------
+MAX_ANSWER_FIELDS: Final = 32
+MAX_ANSWER_SCHEMA: Final = (
+    8 * KIB
+)  # bytes of the schema's JSON; with goal and playbook it has to fit the assignment
+MAX_ANSWER_CHARS: Final = 4_000  # of all free texts of one answer together, as many as a summary
+MAX_ANSWER_ENUM: Final = 64  # values of one enumeration
+MAX_ANSWER_ENUM_CHARS: Final = 100
+MAX_ANSWER_NOTE_CHARS: Final = 500  # a title or description
+MAX_ORIGINS: Final = 32
+MAX_ORIGIN_CHARS: Final = 300  # scheme, the longest name of DNS, port
+
 # --- result (design 4) -------------------------------------------------------------------------------
 MAX_RESULT_BYTES: Final = 16 * KIB
 MAX_SUMMARY_CHARS: Final = 4_000

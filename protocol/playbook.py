@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 
 from . import limits as L
 from .errors import UsageError
-from .results import ClaimStatus, Purpose
+from .results import AnswerValue, ClaimStatus, Purpose
 from .tools import WORKER_TOOLS, decode_args, without_value
 
 
@@ -32,6 +32,7 @@ class FinishStep(Struct, frozen=True, forbid_unknown_fields=True):
     summary: Annotated[str, Meta(max_length=L.MAX_SUMMARY_CHARS)]
     question: Annotated[str, Meta(max_length=L.MAX_QUESTION_CHARS)] | None = None
     next_step: Annotated[str, Meta(max_length=L.MAX_QUESTION_CHARS)] | None = None
+    answer: dict[str, AnswerValue] | None = None
 
 
 class Expect(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ Pure: data only.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -71,11 +71,41 @@ class TaskLimits(Wire, frozen=True):
     seconds: Annotated[int, Meta(ge=1, le=L.MAX_SECONDS)] | None = None
 
 
+class Actions(StrEnum):
+    """`read`: nothing is clicked, typed, pressed or selected, and no form is sent. `interact`: all tools."""
+
+    READ = "read"
+    INTERACT = "interact"
+
+
+class FreeText(StrEnum):
+    """`none`: no text that a page may have written reaches the host (design 7)."""
+
+    ALLOW = "allow"
+    NONE = "none"
+
+
+class Policy(Wire, frozen=True):
+    """What the task may do, enforced in the bridge. `origins`: where pages may be, absent: wherever the network policy
+    allows (protocol/policies.py says how one is written)."""
+
+    origins: (
+        Annotated[
+            tuple[Annotated[str, Meta(min_length=8, max_length=L.MAX_ORIGIN_CHARS)], ...],
+            Meta(min_length=1, max_length=L.MAX_ORIGINS),
+        ]
+        | None
+    ) = None
+    actions: Actions = Actions.INTERACT
+    free_text: FreeText = FreeText.ALLOW
+
+
 class DelegateRequest(Wire, frozen=True):
     """Input of `browser_delegate_task`.
 
     `playbook` is the parsed list of steps (protocol/playbook.py checks it); with it the playbook planner
-    runs, without it the llm planner. `variables` replace `${name}` inside playbook strings. A repeated
+    runs, without it the llm planner. `variables` replace `${name}` inside playbook strings. `answer` is a closed
+    JSON-Schema subset (protocol/answers.py checks it) that the result's `answer` follows. A repeated
     `idempotency_key` gives the recorded result of the first delegation under it, never a second run.
     """
 
@@ -87,6 +117,8 @@ class DelegateRequest(Wire, frozen=True):
     url: Annotated[str, Meta(max_length=L.MAX_URL_CHARS)] | None = None
     browser: Browser = Browser.AUTO
     deliverables: Annotated[tuple[Deliverable, ...], Meta(max_length=L.MAX_DELIVERABLES)] = ()
+    answer: dict[str, Any] | None = None
+    policy: Policy = Policy()
     playbook: tuple[msgspec.Raw, ...] | None = None
     variables: dict[str, Annotated[str, Meta(max_length=L.MAX_VARIABLE_CHARS)]] = {}
     limits: TaskLimits = TaskLimits()
@@ -154,6 +186,9 @@ class Usage(Wire, frozen=True):
     seconds: float = 0.0
 
 
+AnswerValue = bool | int | float | str  # of a typed answer; which is allowed where is the host's schema
+
+
 class BrowserDelegateResult(Wire, frozen=True, kw_only=True):
     """The one thing that comes back (design 4); at most 16 KiB of UTF-8 JSON.
 
@@ -165,6 +200,7 @@ class BrowserDelegateResult(Wire, frozen=True, kw_only=True):
     execution_status: Status
     delivery_status: DeliveryStatus = DeliveryStatus.NOT_REQUESTED
     summary: Annotated[str, Meta(max_length=L.MAX_SUMMARY_CHARS)] = ""
+    answer: dict[str, AnswerValue] | None = None
     current_url: Annotated[str, Meta(max_length=L.MAX_URL_CHARS)] | None = None
     completed_actions: tuple[str, ...] = ()
     needs_user_decision: bool = False
@@ -202,6 +238,7 @@ class ResultClaim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     status: ClaimStatus
     summary: str
+    answer: dict[str, AnswerValue | None] | None = None
     completed_actions: tuple[str, ...] = ()
     question: str | None = None
     next_step: str | None = None

@@ -448,11 +448,13 @@ def _inline(node: Any, components: Mapping[str, Any]) -> Any:
     out = {key: _inline(value, components) for key, value in node.items() if key != "title"}
     variants = out.get("anyOf")
     if isinstance(variants, list) and {"type": "null"} in variants:
-        # Optional fields of ours have one type beside null; another shape would be a catalogue nobody meant.
-        (only,) = (variant for variant in variants if variant != {"type": "null"})
-        del out["anyOf"]
+        kept = [variant for variant in variants if variant != {"type": "null"}]
         out.pop("default", None)
-        out = {**only, **out}
+        if len(kept) == 1:
+            del out["anyOf"]
+            out = {**kept[0], **out}
+        else:
+            out["anyOf"] = kept
     return out
 
 
@@ -464,10 +466,16 @@ def worker_schema(tool: Tool) -> dict[str, Any]:
     return schema
 
 
-def structured_output_schema() -> dict[str, Any]:
-    """The schema of the worker's final claim."""
+def structured_output_schema(answer: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The schema of the worker's final claim. `answer`: the host's checked answer schema; without one none is offered."""
     schema = inline_schema(ResultClaim)
     schema.pop("description", None)
+    del schema["properties"]["answer"]
+    if answer is not None:
+        kept = {key: value for key, value in answer.items() if key != "$schema"}
+        note = "The typed answer; required with status completed. Only values you have seen, never a guess."
+        said = f"{note} {answer['description']}" if answer.get("description") else note
+        schema["properties"]["answer"] = {**kept, "additionalProperties": False, "description": said}
     return schema
 
 

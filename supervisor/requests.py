@@ -16,11 +16,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..protocol import answers, playbook
 from ..protocol import limits as L
-from ..protocol import playbook
+from ..protocol.answers import AnswerSchema, encode_schema
 from ..protocol.errors import BlockerCode, UsageError
 from ..protocol.frames import Assign, Assignment, WantedDeliverable
-from ..protocol.results import Browser, DelegateRequest, PlannerKind
+from ..protocol.policies import parse_origins
+from ..protocol.results import Browser, ClaimStatus, DelegateRequest, FreeText, PlannerKind
 from . import messages
 from .budgets import Budget, effective
 from .secret_words import address_has_secret, has_secret, variables_with_secret
@@ -49,6 +51,9 @@ def plan(
     cause = _refusal(request, machine)
     if cause is not None:
         return cause
+    schema = _answer(request)
+    if isinstance(schema, Cause):
+        return schema
     book = (
         b"[" + b",".join(bytes(step) for step in request.playbook) + b"]"
         if request.playbook is not None
@@ -56,7 +61,7 @@ def plan(
     )
     budget = effective(request.limits, limits, playbook=book is not None)
     if book is not None:
-        cause = _check_playbook(book, request, budget)
+        cause = _check_playbook(book, request, budget, schema)
         if cause is not None:
             return cause
     browser = _browser(request.browser, machine)
@@ -74,6 +79,8 @@ def plan(
         budget=budget,
         playbook=book,
         variables=dict(request.variables),
+        answer=schema,
+        policy=request.policy,
     )
     size = len(msgspec.msgpack.encode(Assign("w-aaaaaaaaaaaaaaaaaaaaaaaaaa", assignment(made))))
     if size > L.MAX_ASSIGNMENT:
@@ -100,6 +107,8 @@ def assignment(made: TaskPlan) -> Assignment:
         tool_calls=made.budget.tool_calls,
         playbook=made.playbook,
         variables=made.variables,
+        answer=encode_schema(made.answer),
+        policy=made.policy,
     )
 
 
@@ -149,14 +158,45 @@ def _refusal(request: DelegateRequest, machine: Machine) -> Cause | None:
     return None
 
 
-def _check_playbook(book: bytes, request: DelegateRequest, budget: Budget) -> Cause | None:
+def _answer(request: DelegateRequest) -> AnswerSchema | Cause | None:
+    """The checked answer schema; the policy is judged with it, because one bounds the other."""
     try:
-        playbook.parse(book, request.variables, budget.tool_calls)
+        schema = None if request.answer is None else answers.parse(request.answer)
+        parse_origins(request.policy.origins)
     except UsageError as error:
+        return _usage(error, "Correct it and delegate again.")
+    if schema is None:
+        return None
+    if request.policy.free_text is FreeText.NONE and schema.free_text:
         return _invalid(
-            error.message[:1].upper() + error.message[1:],
-            error.next_step or "Correct the playbook and delegate again.",
+            "The answer schema has free text, and the policy allows none (freeText)",
+            "Use boolean, integer, number, enum and date fields only, or allow free text.",
         )
+    if any(has_secret(text) for text in _strings(schema.source)):
+        return _secret("The answer schema (answer)")
+    return schema
+
+
+def _usage(error: UsageError, next_step: str) -> Cause:
+    return _invalid(error.message[:1].upper() + error.message[1:], error.next_step or next_step)
+
+
+def _check_playbook(
+    book: bytes, request: DelegateRequest, budget: Budget, schema: AnswerSchema | None
+) -> Cause | None:
+    try:
+        steps = playbook.parse(book, request.variables, budget.tool_calls)
+    except UsageError as error:
+        return _usage(error, "Correct the playbook and delegate again.")
+    finish = steps[-1].finish
+    given = None if finish is None else finish.answer
+    if given is not None and schema is None:
+        return _invalid("The playbook gives an answer that was not asked for", "Give its schema in answer.")
+    owed = finish is not None and finish.status is ClaimStatus.COMPLETED
+    if schema is not None and (owed or given is not None):
+        problems = schema.problems(given or {})
+        if problems:
+            return _invalid(f"In the playbook's finish {problems[0]}", "Correct its answer, or the schema.")
     # As written, before variables are put in: literals are what a person may have typed a secret into.
     if any(has_secret(text) for text in _strings(msgspec.json.decode(book))):
         return _secret("The playbook")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..protocol.answers import AnswerSchema
 from ..protocol.errors import BlockerCode, ToolErrorCode
 from ..protocol.frames import EndReason, ModelProblem, TaskPhase
 from ..protocol.results import (
@@ -18,6 +19,7 @@ from ..protocol.results import (
     Deliverable,
     Delivery,
     PlannerKind,
+    Policy,
     ResolvedArtifact,
     SideEffects,
 )
@@ -41,6 +43,8 @@ class TaskPlan:
     budget: Budget
     playbook: bytes | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    answer: AnswerSchema | None = None
+    policy: Policy = field(default_factory=Policy)
 
 
 # ---------------------------------------------------------------------------------------------------- events

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..protocol import frames as f
+from ..protocol.answers import encode_schema
 from ..protocol.results import BrowserDelegateResult, SideEffects
 from . import requests
 from . import task_events as c
@@ -32,7 +33,7 @@ from .delivery import DirectoryGrant
 from .grants import Grants
 from .keeper import Keeper
 from .recorded import Recorded
-from .verdict import Wanted
+from .verdict import Wanted, check_promises
 
 log = logging.getLogger(__name__)
 
@@ -142,10 +143,12 @@ class Tasks:
             self.post(task, c.WorkerGone(status, unsettled))
 
     def from_frame(self, task: str, generation: int | None, event: c.Event) -> None:
-        """An event that a bridge's frame made. Of another task or generation: it has crossed an end on its way."""
+        """An event that a bridge's frame made. Raises PeerViolation for a result that breaks its task's promises. Of another task or generation: it has crossed an end on its way."""
         if task not in self._tasks or generation not in (None, GENERATION):
             self.dropped += 1
             return
+        if isinstance(event, c.Finished):
+            check_promises(event.result, self._tasks[task].machine.plan)
         self.post(task, event)
 
     async def settle(self, grace: float) -> None:
@@ -164,7 +167,13 @@ class Tasks:
         for task in tuple(self._to_open):
             plan = self._tasks[task].machine.plan
             frame = f.OpenTask(
-                task, plan.browser, plan.start_url, requests.wanted(plan), plan.budget.tool_calls
+                task,
+                plan.browser,
+                plan.start_url,
+                requests.wanted(plan),
+                plan.budget.tool_calls,
+                encode_schema(plan.answer),
+                plan.policy,
             )
             if not self._parts.bridge.send(frame):
                 return
@@ -213,7 +222,9 @@ class Tasks:
             case c.LetWorkerExit(worker):
                 parts.keeper.let_exit(worker)
             case c.SendAssignModel(worker):
-                parts.model.send(f.AssignModel(worker, task, GENERATION, entry.machine.plan.budget.steps))
+                plan = entry.machine.plan
+                answer = encode_schema(plan.answer)
+                parts.model.send(f.AssignModel(worker, task, GENERATION, plan.budget.steps, answer))
             case c.SendAssign(worker):
                 with _logged("an assignment can't be recorded"):
                     parts.recorded.assigned(task)

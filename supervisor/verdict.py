@@ -12,19 +12,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from ..protocol import limits as L
+from ..protocol.answers import AnswerSchema
 from ..protocol.errors import BlockerCode, PeerViolation, ToolErrorCode
 from ..protocol.frames import TaskFinished
+from ..protocol.policies import answer_missing, answer_wrong, is_named, missing_text, plain_texts
 from ..protocol.results import (
     BrowserDelegateResult,
     Deliverable,
     Delivery,
     DeliveryStatus,
+    FreeText,
     PlannerKind,
+    Policy,
     ResolvedArtifact,
     SideEffects,
     Status,
@@ -39,6 +43,22 @@ _DENIED: Final = frozenset({ToolErrorCode.POLICY_DENIED, ToolErrorCode.RESTRICTE
 # How a wait says that its condition did not come true.
 _UNMET: Final = frozenset({ToolErrorCode.TIMEOUT, ToolErrorCode.NOT_FOUND, ToolErrorCode.NOT_VISIBLE})
 _EXECUTION: Final = frozenset({Status.COMPLETED, Status.NEEDS_USER_INPUT, Status.BLOCKED, Status.FAILED})
+
+
+class Promises(Protocol):
+    """What of a task's plan (`task_events.TaskPlan`) a result has to keep."""
+
+    @property
+    def answer(self) -> AnswerSchema | None: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+    @property
+    def deliverables(self) -> tuple[Deliverable, ...]: ...
+
+    @property
+    def start_url(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +94,45 @@ def accept(frame: TaskFinished, task: str) -> BrowserDelegateResult:
     if encoded_size(result) > L.MAX_RESULT_BYTES:
         raise PeerViolation("a result is over 16 KiB")
     return result
+
+
+def check_promises(result: BrowserDelegateResult, plan: Promises) -> None:
+    """Raises PeerViolation unless the answer follows the host's schema and, without free text, no text is a page's.
+
+    The bridge's customs have seen to both; this is the second look.
+    """
+    given = result.answer
+    if given is not None:
+        schema = plan.answer
+        if schema is None:
+            raise PeerViolation("a result holds an answer that was not asked for")
+        fields = {field.name: field for field in schema.fields}
+        if not all(name in fields and fields[name].holds(value) for name, value in given.items()):
+            raise PeerViolation("a result's answer breaks its schema")
+    complete = result.status is Status.COMPLETED and plan.answer is not None
+    if complete and plan.answer is not None and plan.answer.problems(given or {}):
+        raise PeerViolation("a completed result lacks an answer")
+    if plan.policy.free_text is FreeText.NONE:
+        _check_plain(result, plan)
+
+
+def _check_plain(result: BrowserDelegateResult, plan: Promises) -> None:
+    texts = plain_texts(result.execution_status)
+    unmet = {missing_text(item.purpose, item.kind) for item in plan.deliverables}
+    for field in plan.answer.fields if plan.answer is not None else ():
+        unmet |= {answer_missing(field.name), answer_wrong(field.name)}
+    purposes = {item.purpose for item in plan.deliverables}
+    plain = (
+        result.summary == texts.summary
+        and result.question == texts.question
+        and result.next_step is None
+        and not result.completed_actions
+        and set(result.unmet_requirements) <= unmet
+        and all(artifact.purpose in purposes for artifact in result.artifacts)
+        and (result.current_url is None or is_named(result.current_url, plan.policy, plan.start_url or ""))
+    )
+    if not plain:
+        raise PeerViolation("a result holds text where the policy allows none")
 
 
 def with_blocker(

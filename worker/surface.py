@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ..protocol import limits as L
 from ..protocol.frames import Assignment, ChatMessage, ChatRole, ChatToolCall, ToolResult
+from ..protocol.results import Actions, FreeText, Policy
 from ..protocol.tools import STRUCTURED_OUTPUT, WORKER_TOOLS
 from .envelope import wrap
 from .ledger import Ledger
@@ -90,9 +91,27 @@ def task_text(assignment: Assignment) -> str:
             f"- {wanted.purpose}: {wanted.kind}, {'required' if wanted.required else 'optional'}"
             for wanted in assignment.deliverables
         ]
+    if assignment.answer:
+        lines += [
+            "",
+            f"A typed answer is wanted: give it as `answer` of {STRUCTURED_OUTPUT}, only from what you have seen on the page.",
+        ]
+    lines += _policy(assignment.policy)
     if assignment.start_url is not None:
         lines += ["", f"Start URL: {assignment.start_url}"]
     return "\n".join(lines)
+
+
+def _policy(policy: Policy) -> list[str]:
+    """What the bridge will refuse, so that no turn is lost on it."""
+    lines: list[str] = []
+    if policy.actions is Actions.READ:
+        lines += ["", "You may only read: clicking, typing, pressing keys and selecting are refused."]
+    if policy.origins is not None:
+        lines += ["", f"Only pages of these origins may be opened: {', '.join(policy.origins)}"]
+    if policy.free_text is FreeText.NONE:
+        lines += ["", "Your texts do not reach the user; only status, typed answer and deliverables do."]
+    return lines
 
 
 def state_text(ledger: Ledger, shown: int, steps_left: int, calls_left: int) -> str:

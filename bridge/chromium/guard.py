@@ -55,11 +55,12 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Ask the network policy about `url`, then call `verdict` with this request."""
+    """Ask the task's policy and the network's about `url`, then call `verdict` with this request."""
 
     request: str
     url: str
     top: bool  # the page itself, not a frame in it
+    method: str = "GET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,9 @@ class Guard:
         if not top and url.startswith(_LOCAL_SCHEMES):
             return [_continue(number)]
         self._paused[number] = top
-        return [Judge(number, url, top)]
+        method = request.get("method") if isinstance(request, Mapping) else None
+        # One that can't be read is as good as a form's: the policy refuses what it does not know.
+        return [Judge(number, url, top, method if isinstance(method, str) else "?")]
 
     def _deny(self, denial: Denial) -> list[Effect]:
         self.denials[denial] += 1

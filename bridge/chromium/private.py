@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from ..journal import note
+from ..ports import Refuses
 from .guard import START, Command, Denial, Denied, Effect, Guard, Judge
 from .pipe import CommandRefused, Pipe, PipeClosed
 
@@ -34,7 +35,8 @@ class PrivateFailed(Exception):
 
 
 class PrivateBrowser:
-    """One browser. Takes both descriptors over. `check_url`: "" if a URL may be loaded. `on_gone`: the pipe ended."""
+    """One browser. Takes both descriptors over. `check_url`: "" if the network policy lets a URL be
+    loaded; `refuses`: the task's policy for (URL, method), "" likewise. `on_gone`: the pipe ended."""
 
     def __init__(
         self,
@@ -43,8 +45,10 @@ class PrivateBrowser:
         *,
         check_url: Callable[[str], Awaitable[str]],
         on_gone: Callable[[], None],
+        refuses: Refuses | None = None,
     ) -> None:
         self._check_url = check_url
+        self._refuses = refuses
         self._guard = Guard()
         self._tasks: set[asyncio.Task[None]] = set()
         self._notes = 0
@@ -137,7 +141,8 @@ class PrivateBrowser:
                 self._log_denied(effect)
 
     async def _judge(self, judge: Judge) -> None:
-        reason = await self._check_url(judge.url)
+        reason = self._refuses(judge.url, judge.method) if self._refuses is not None else ""
+        reason = reason or await self._check_url(judge.url)
         if reason:
             self._note("load-refused", reason)
         self._apply(self._guard.verdict(judge.request, not reason))

@@ -30,7 +30,7 @@ from ..chromium.identity import extension_id
 from ..chromium.private import PrivateBrowser, PrivateFailed
 from ..journal import note
 from ..network import NetworkPolicy
-from ..ports import BrowserPort, ListenerState, PageFailure
+from ..ports import BrowserPort, ListenerState, PageFailure, Refuses
 from ..resolver import Resolver
 from .connections import GRACE_SECONDS, USER, Registry, Seated, SeatLost
 from .listener import HOSTS, Listener, ListenerSettings
@@ -140,7 +140,13 @@ class ExtensionHub:
         return None if seat is None else self._ports.get(seat)
 
     async def adopt_private(
-        self, task: str, pid: int, commands_fd: int, replies_fd: int, deadline_ms: int
+        self,
+        task: str,
+        pid: int,
+        commands_fd: int,
+        replies_fd: int,
+        deadline_ms: int,
+        refuses: Refuses | None = None,
     ) -> BrowserPort:
         """Pair the extension inside a private Chromium and wait for it; see `ports.Hub`."""
         started = time.monotonic()
@@ -148,7 +154,11 @@ class ExtensionHub:
         token = secrets.token_hex(_TOKEN_BYTES)
         seated, gone = asyncio.Event(), asyncio.Event()
         browser = PrivateBrowser(
-            commands_fd, replies_fd, check_url=self.check_url, on_gone=lambda: self._pipe_gone(task, pairing)
+            commands_fd,
+            replies_fd,
+            check_url=self.check_url,
+            on_gone=lambda: self._pipe_gone(task, pairing),
+            refuses=refuses,
         )
         port = Port(pairing, denials=lambda: browser.denials)
         private = _Private(pairing, pid, port, browser, seated, gone)

@@ -361,7 +361,7 @@ class _Worker:
 
     async def _ask(self, ask: machine.Ask) -> None:
         assert self._endpoint is not None  # without one the machine has refused already
-        outcome = await self._endpoint.ask(ask.request_id, ask.messages)
+        outcome = await self._endpoint.ask(ask.request_id, ask.messages, ask.tools)
         if isinstance(outcome, Failure):
             note(log, "request-failed", request=ask.request_id, problem=outcome.problem)
             jitter = random.random()  # spreads retries; nothing secret depends on it

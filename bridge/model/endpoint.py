@@ -23,7 +23,7 @@ from ...protocol.frames import ModelProblem
 from ...protocol.settings import ModelSettings
 from .judge import Completion, Message
 from .key import read_key
-from .wire import Failure, Shape, body, classify, estimate, read_answer
+from .wire import TOOLS, Failure, Shape, body, classify, estimate, read_answer
 
 MAX_ANSWER_BYTES: Final = 4 * L.MIB  # the answer to 128K tokens of output limit, as JSON, several times over
 CONNECT_S: Final = 10.0  # a host that does not complete a handshake by then is unreachable
@@ -47,13 +47,15 @@ class Endpoint:
         if self._loading is None:
             self._loading = asyncio.create_task(asyncio.to_thread(_import_sdk))
 
-    async def ask(self, request_id: str, messages: Sequence[Message]) -> Completion | Failure:
+    async def ask(
+        self, request_id: str, messages: Sequence[Message], tools: Sequence[Message] = TOOLS
+    ) -> Completion | Failure:
         """One request (two more at most, each with a parameter fewer, where the server refuses one; and one with a
         new key). Takes `timeout_seconds` for each at most."""
         sdk, client = await self._ready()
         rekeyed = False
         while True:
-            outcome = await self._request(sdk, client, request_id, messages)
+            outcome = await self._request(sdk, client, request_id, messages, tools)
             if isinstance(outcome, Shape):
                 self._shape = outcome
                 continue
@@ -77,7 +79,7 @@ class Endpoint:
         return sdk, self._client
 
     async def _request(
-        self, sdk: Any, client: Any, request_id: str, messages: Sequence[Message]
+        self, sdk: Any, client: Any, request_id: str, messages: Sequence[Message], tools: Sequence[Message]
     ) -> Completion | Failure | Shape:
         """The outcome, or the shape of the request that the server wants instead."""
         request = body(
@@ -85,6 +87,7 @@ class Endpoint:
             model=self._settings.model,
             max_output_tokens=self._settings.max_output_tokens,
             shape=self._shape,
+            tools=tools,
         )
         headers = {"Idempotency-Key": request_id, "X-Client-Request-Id": request_id}
         try:

@@ -22,8 +22,9 @@ from typing import Any, Final
 import msgspec
 
 from ...protocol import limits as L
+from ...protocol.answers import AnswerSchema, Field, Kind
 from ...protocol.frames import ChatToolCall
-from ...protocol.results import ResultClaim
+from ...protocol.results import ClaimStatus, ResultClaim
 from ...protocol.tools import STRUCTURED_OUTPUT, WORKER_TOOLS, decode_args
 
 Message = dict[str, Any]
@@ -94,8 +95,11 @@ class Silent:
 Verdict = Accepted | Unknown | Malformed | Silent
 
 
-def judge(completion: Completion) -> Verdict:
-    """The verdict on one answer."""
+def judge(completion: Completion, schema: AnswerSchema | None = None, *, lenient: bool = False) -> Verdict:
+    """The verdict on one answer. `schema`: of the task's typed answer.
+
+    `lenient`: the model has been corrected already, so a wrong field of the answer is left out instead of ending the task.
+    """
     if not completion.calls:
         said = completion.content[:MAX_NOTES_CHARS] or "(no answer)"
         return Silent(({"role": "assistant", "content": said}, {"role": "user", "content": NO_CALL}))
@@ -103,7 +107,7 @@ def judge(completion: Completion) -> Verdict:
         return Unknown()
     kept = completion.calls[: L.MAX_TOOL_CALLS_PER_STEP]
     ids = _ids(kept)
-    checked = [_check(call) for call in kept]
+    checked = [_check(call, schema, lenient) for call in kept]
     if sum(len(text) for text, _ in checked) > MAX_ARGUMENT_BYTES:
         checked = [
             (text, f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes together")
@@ -150,7 +154,7 @@ def as_object(arguments: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _check(call: RawCall) -> tuple[bytes, str]:
+def _check(call: RawCall, schema: AnswerSchema | None, lenient: bool) -> tuple[bytes, str]:
     """(canonical arguments, "" or what is wrong with them)."""
     value = as_object(call.arguments)
     if value is None:
@@ -158,13 +162,33 @@ def _check(call: RawCall) -> tuple[bytes, str]:
     try:
         text = msgspec.json.encode(value)
         if call.name == STRUCTURED_OUTPUT:
-            msgspec.json.decode(text, type=ResultClaim)
-            return text, ""
+            return _claim(msgspec.json.decode(text, type=ResultClaim), value, schema, lenient)
         if "target" in value:
             return text, "Object contains unknown field `target`"
         return msgspec.json.encode(decode_args(WORKER_TOOLS[call.name], text)), ""
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         return msgspec.json.encode({}), _reason(error)
+
+
+def _claim(
+    claim: ResultClaim, arguments: dict[str, Any], schema: AnswerSchema | None, lenient: bool
+) -> tuple[bytes, str]:
+    """A claim's `arguments` with the answer that its schema leaves: owed by a task that claims to be completed."""
+    rest = {name: value for name, value in arguments.items() if name != "answer"}
+    given = {name: value for name, value in (claim.answer or {}).items() if value is not None}
+    if schema is None:
+        return msgspec.json.encode(rest), ""
+    problems = schema.problems(given)
+    if claim.status is ClaimStatus.COMPLETED and problems and not lenient:
+        return msgspec.json.encode(rest), "; ".join(problems)[:_MAX_REASON_CHARS]
+    fields = {field.name: field for field in schema.fields}
+    kept = {name: value for name, value in given.items() if name in fields and _keeps(fields[name], value)}
+    return msgspec.json.encode(rest | ({"answer": kept} if kept else {})), ""
+
+
+def _keeps(field: Field, value: object) -> bool:
+    """A text may be too long, customs cut it; anything else holds or goes."""
+    return isinstance(value, str) if field.kind is Kind.TEXT else field.holds(field.read(value))
 
 
 def _reason(error: Exception) -> str:

@@ -24,6 +24,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+from ...protocol.answers import decode
 from ...protocol.errors import BlockerCode, LocalMisuse
 from ...protocol.frames import (
     AssignModel,
@@ -35,7 +36,7 @@ from ...protocol.frames import (
     ModelProgress,
 )
 from .judge import Accepted, Completion, Malformed, Message, Silent, Unknown, judge
-from .wire import Failure, messages_of
+from .wire import TOOLS, Failure, messages_of, tools_for
 
 BACKOFF_S: Final = 0.5  # before the first retry; doubles with each one
 MAX_BACKOFF_S: Final = 8.0  # four attempts then fit into half a minute of a task's 180 s
@@ -67,10 +68,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Make this request now. `request_id` stays the same over the retries of one request."""
+    """Make this request now. `request_id` stays the same over the retries of one request; `tools`: what is offered."""
 
     request_id: str
     messages: tuple[Message, ...]
+    tools: tuple[Message, ...] = TOOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,15 @@ class _In:
 
 
 class Inferences:
-    """One task generation. `problem`: why the endpoint can't be used at all, or NONE."""
+    """One task generation. `problem`: why the endpoint can't be used at all, or NONE. Raises UsageError for a bad schema."""
 
     def __init__(self, assigned: AssignModel, limits: Limits, problem: ModelProblem) -> None:
         self._task = assigned.task
         self._generation = assigned.generation
         self._max_steps = assigned.steps
         self._limits = limits
+        self._answer = decode(assigned.answer)
+        self._tools = TOOLS if self._answer is None else tools_for(self._answer)
         self._problem = problem
         self._state = State.IDLE
         self._steps = 0
@@ -183,7 +187,7 @@ class Inferences:
     def _ask(self) -> Ask:
         self._state = State.ASKING
         self._attempt += 1
-        return Ask(f"{self._task}-{self._generation}-{self._steps}", self._messages)
+        return Ask(f"{self._task}-{self._generation}-{self._steps}", self._messages, self._tools)
 
     def _answered(self, event: _In) -> list[Effect]:
         completion = event.completion
@@ -191,7 +195,7 @@ class Inferences:
         self._tokens += completion.tokens
         self._occupancy = completion.tokens
         progress = self._progress()
-        verdict = judge(completion)
+        verdict = judge(completion, self._answer, lenient=self._corrected)
         if isinstance(verdict, Unknown):
             return [progress, *self._over(BlockerCode.INVALID_TOOL)]
         if isinstance(verdict, Malformed):

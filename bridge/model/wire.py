@@ -4,7 +4,7 @@ Servers differ (OpenAI, DeepSeek, OpenRouter, vLLM, Ollama, llama.cpp); the diff
 errors inside a 200 answer, arguments as objects, missing ids and usage, the older `function_call`, content in parts,
 reasoning in fields or tags of its own (ignored), a parameter that one of them refuses (`Shape.adapt`, once each).
 
-Invariants: the tools are this process's own catalogue in constant order, whatever a worker sends; a problem is one closed
+Invariants: the tools are this process's own catalogue in constant order and the host's answer schema, whatever a worker sends; a problem is one closed
 word, and no text of an answer goes into it. Pure: bytes and dictionaries; makes no request.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
+from ...protocol.answers import AnswerSchema
 from ...protocol.frames import ChatMessage, ChatRole, ModelProblem
 from ...protocol.tools import (
     STRUCTURED_OUTPUT,
@@ -31,17 +32,21 @@ CHARS_PER_TOKEN: Final = 3  # a low estimate for English, JSON and markup, so th
 MAX_RETRY_AFTER_S: Final = 30.0  # a task lives 180 s; an endpoint that wants longer is asked again after this
 
 
-def _tools() -> tuple[Message, ...]:
-    """What the model is offered: the worker's catalogue, then the tool that ends the task."""
+def tools_for(schema: AnswerSchema | None) -> tuple[Message, ...]:
+    """What the model is offered: the worker's catalogue, then the tool that ends the task, with the typed answer it owes.
+
+    Only the last tool differs from task to task, so the prefix that a provider caches stays the same.
+    """
     offered = [(tool.name, tool.description, worker_schema(tool)) for tool in WORKER_TOOLS.values()]
-    offered.append((STRUCTURED_OUTPUT, STRUCTURED_OUTPUT_DESCRIPTION, structured_output_schema()))
+    source = None if schema is None else schema.source
+    offered.append((STRUCTURED_OUTPUT, STRUCTURED_OUTPUT_DESCRIPTION, structured_output_schema(source)))
     return tuple(
         {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
         for name, description, schema in offered
     )
 
 
-TOOLS: Final = _tools()
+TOOLS: Final = tools_for(None)
 _TOOL_CHARS: Final = len(msgspec.json.encode(TOOLS))
 
 
@@ -72,9 +77,16 @@ _REFUSES_PARAMETER: Final = re.compile(
 )
 
 
-def body(messages: Sequence[Message], *, model: str, max_output_tokens: int, shape: Shape) -> dict[str, Any]:
+def body(
+    messages: Sequence[Message],
+    *,
+    model: str,
+    max_output_tokens: int,
+    shape: Shape,
+    tools: Sequence[Message] = TOOLS,
+) -> dict[str, Any]:
     """The request body; equal inputs give equal bytes, so a retry is the same request."""
-    request: dict[str, Any] = {"model": model, "messages": list(messages), "tools": list(TOOLS)}
+    request: dict[str, Any] = {"model": model, "messages": list(messages), "tools": list(tools)}
     request[shape.max_field] = max_output_tokens
     if shape.parallel:
         request["parallel_tool_calls"] = True

@@ -101,6 +101,22 @@ def delegate(
     var: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value for ${NAME} in the playbook.")
     ] = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCHEMA",
+            help="The typed answer wanted: name:kind,... or a JSON Schema (text, or a file's path).",
+        ),
+    ] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Only pages of this origin; may be repeated.")
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Nothing is clicked, typed or sent.")
+    ] = False,
+    no_free_text: Annotated[
+        bool, typer.Option("--no-free-text", help="Let no text through that a page may have written.")
+    ] = False,
     steps: Annotated[int | None, typer.Option(help="At most so many model steps.")] = None,
     calls: Annotated[int | None, typer.Option(help="At most so many tool calls.")] = None,
     seconds: Annotated[int | None, typer.Option(help="At most so many seconds.")] = None,
@@ -116,7 +132,10 @@ def delegate(
     from . import delegate as command
 
     command.delegate(
-        command.Wanted(goal, url, browser, constraint, deliver, playbook, var, steps, calls, seconds, key),
+        command.Wanted(
+            goal, url, browser, constraint, deliver, playbook, var, steps, calls, seconds, key, answer, origin,
+            read_only, no_free_text,
+        ),
         directory, file, sets, json=json,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from ...protocol.client_core import Progress as OnProgress
 from ...protocol.client_core import delegate_request
 from ...protocol.errors import BlockerCode, UsageError
 from ...protocol.frames import HostProgress, TaskPhase
-from ...protocol.limits import MAX_PLAYBOOK_BYTES
+from ...protocol.limits import MAX_ANSWER_SCHEMA, MAX_PLAYBOOK_BYTES
 from ...protocol.results import BrowserDelegateResult, DelegateRequest, Status
 from .. import config
 from . import INTERRUPTED, NOT_COMPLETED, OK, UNAVAILABLE, USAGE
@@ -63,6 +63,10 @@ class Wanted:
     calls: int | None
     seconds: int | None
     key: str | None = None
+    answer: str | None = None
+    origins: Sequence[str] | None = None
+    read_only: bool = False
+    plain: bool = False
 
 
 def delegate(
@@ -108,9 +112,76 @@ def build(wanted: Wanted) -> DelegateRequest:
         deliverables=[_deliverable(item) for item in wanted.deliverables or ()],
         playbook=None if wanted.playbook is None else read_playbook(wanted.playbook),
         variables=dict(_variable(item) for item in wanted.variables or ()),
+        answer=None if wanted.answer is None else read_answer(wanted.answer),
+        policy=policy(wanted),
         limits={key: value for key, value in limits.items() if value is not None},
         idempotency_key=wanted.key,
     )
+
+
+def policy(wanted: Wanted) -> dict[str, Any]:
+    """The `policy` of a request from its options."""
+    made: dict[str, Any] = {}
+    if wanted.origins:
+        made["origins"] = list(wanted.origins)
+    if wanted.read_only:
+        made["actions"] = "read"
+    if wanted.plain:
+        made["freeText"] = "none"
+    return made
+
+
+_SHORT = {"boolean", "integer", "number"}
+
+
+def read_answer(text: str) -> dict[str, Any]:
+    """The schema that --answer means: a JSON file, JSON itself, or `name:kind, ...`. Raises UsageError.
+
+    Kinds of the short form: boolean, integer, number, date, text (500 characters), and `a|b|c` for an enumeration.
+    """
+    if text.lstrip().startswith("{"):
+        return _answer_json(text.encode(), "--answer")
+    if ":" not in text or Path(text).is_file():
+        path = Path(text)
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(MAX_ANSWER_SCHEMA + 1)
+        except OSError as error:
+            raise UsageError(f"the answer schema {path} can't be read ({error.strerror})") from None
+        return _answer_json(data, str(path))
+    properties: dict[str, Any] = {}
+    for item in text.split(","):
+        name, _, kind = (part.strip() for part in item.partition(":"))
+        if not name or not kind or name in properties:
+            raise UsageError(
+                "--answer takes NAME:KIND,... each name once, such as found:boolean,price:number"
+            )
+        properties[name] = _short(kind)
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _short(kind: str) -> dict[str, Any]:
+    if kind in _SHORT:
+        return {"type": kind}
+    if kind == "date":
+        return {"type": "string", "format": "date"}
+    if kind == "text":
+        return {"type": "string", "maxLength": 500}
+    if "|" in kind:
+        return {"type": "string", "enum": [value.strip() for value in kind.split("|")]}
+    raise UsageError(f"--answer knows {', '.join(sorted(_SHORT))}, date, text and a|b|c, not {kind[:40]}")
+
+
+def _answer_json(data: bytes, where: str) -> dict[str, Any]:
+    if len(data) > MAX_ANSWER_SCHEMA:
+        raise UsageError(f"the answer schema in {where} is over {MAX_ANSWER_SCHEMA // 1024} KiB")
+    try:
+        schema = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise UsageError(f"the answer schema in {where} is not valid JSON") from None
+    if not isinstance(schema, dict):
+        raise UsageError(f"the answer schema in {where} is no JSON object")
+    return schema
 
 
 def _deliverable(item: str) -> dict[str, Any]:
@@ -208,6 +279,8 @@ def show(console: Console, result: BrowserDelegateResult) -> None:
     colour = _COLOURS.get(result.status, "red")
     code = f" ({result.blocker_code})" if result.blocker_code else ""
     console.print(f"[{colour} bold]{escape(str(result.status))}[/]{escape(code)}  {escape(result.summary)}")
+    for name, value in (result.answer or {}).items():
+        console.print(f"[bold]{escape(name)}[/]: {escape(msgspec.json.encode(value).decode())}")
     if result.question:
         console.print(f"question: {escape(result.question)}")
     if result.next_step:

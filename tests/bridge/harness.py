@@ -20,7 +20,7 @@ import msgspec
 import uvloop
 from browsercell.bridge.app import Bridge
 from browsercell.bridge.journal import ContentFree
-from browsercell.bridge.ports import BrowserPort, ListenerState, PageFailure
+from browsercell.bridge.ports import BrowserPort, ListenerState, PageFailure, Refuses
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import Decoder, encode
 from browsercell.protocol.control import ControlLink, ControlPair
@@ -154,9 +154,16 @@ class FakeHub:
         return self.user
 
     async def adopt_private(
-        self, task: str, pid: int, commands_fd: int, replies_fd: int, deadline_ms: int
+        self,
+        task: str,
+        pid: int,
+        commands_fd: int,
+        replies_fd: int,
+        deadline_ms: int,
+        refuses: Refuses | None = None,
     ) -> BrowserPort:
         assert deadline_ms > 0
+        assert refuses is not None  # every private browser is told its task's policy
         os.close(commands_fd)
         os.close(replies_fd)
         self.adopted.append((task, pid))

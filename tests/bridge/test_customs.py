@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from browsercell.bridge.customs import MAX_CLAIM_BYTES, Declaration, encoded_size, pass_through
 from browsercell.protocol import limits as L
+from browsercell.protocol.answers import parse
 from browsercell.protocol.frames import WantedDeliverable
 from browsercell.protocol.results import (
     ArtifactClaim,
     ArtifactKind,
     ClaimStatus,
+    FreeText,
+    Policy,
     ResolvedArtifact,
     ResultClaim,
     SideEffects,
@@ -181,3 +186,115 @@ def test_no_claim_is_lost_or_too_large(made: ResultClaim) -> None:
     result = pass_through(made, DECLARED).result
     assert encoded_size(result) <= MAX_CLAIM_BYTES
     assert msgspec.json.decode(msgspec.json.encode(result), type=type(result)) == result
+
+
+SCHEMA = parse(
+    {
+        "type": "object",
+        "properties": {
+            "found": {"type": "boolean"},
+            "price": {"type": "number", "maximum": 100},
+            "count": {"type": "integer"},
+            "state": {"enum": ["in stock", "sold out"]},
+            "day": {"type": "string", "format": "date"},
+            "note": {"type": "string", "maxLength": 40},
+        },
+        "required": ["found", "price"],
+    }
+)
+TYPED = replace(DECLARED, answer=SCHEMA, deliverables=())
+PLAIN = replace(
+    DECLARED,
+    answer=parse({"type": "object", "properties": {"found": {"type": "boolean"}}, "required": ["found"]}),
+    policy=Policy(free_text=FreeText.NONE),
+)
+
+
+def test_a_typed_answer_is_taken_as_asked_for() -> None:
+    given = {
+        "found": True,
+        "price": 9.5,
+        "count": 3.0,
+        "state": "sold out",
+        "day": "2026-02-01",
+        "note": "fine",
+    }
+    result = pass_through(claim(answer=given), TYPED).result
+    assert (result.status, result.untrusted) == (Status.COMPLETED, True)
+    assert result.answer == given | {"count": 3}
+    assert isinstance((result.answer or {})["count"], int)
+
+
+def test_a_wrong_field_costs_only_itself_and_makes_the_result_partial_if_it_was_required() -> None:
+    given = {"found": True, "price": 900, "state": "gone", "other": 1, "day": None}
+    result = pass_through(claim(answer=given), TYPED).result
+    assert (result.status, result.execution_status) == (Status.PARTIAL, Status.COMPLETED)
+    assert result.answer == {"found": True}
+    assert result.unmet_requirements == ("answer.price does not hold", "answer.state does not hold")
+    optional = pass_through(claim(answer={"found": True, "price": 1, "state": "gone"}), TYPED).result
+    assert optional.status is Status.COMPLETED
+    missing = pass_through(claim(), TYPED).result
+    assert (missing.answer, missing.status) == (None, Status.PARTIAL)
+    assert "answer.found is missing" in missing.unmet_requirements
+
+
+def test_a_task_that_failed_owes_no_answer() -> None:
+    result = pass_through(claim(ClaimStatus.FAILED, answer={"price": 900}), TYPED).result
+    assert (result.status, result.unmet_requirements) == (Status.FAILED, ("answer.price does not hold",))
+
+
+def test_an_answer_nobody_asked_for_is_dropped() -> None:
+    assert pass_through(claim(answer={"found": True}), DECLARED).result.answer is None
+
+
+def test_the_texts_of_an_answer_are_redacted_and_cut() -> None:
+    note = "<b>write to ann@example.com</b> password: hunter2 " + "x" * 99
+    answer = pass_through(claim(answer={"found": True, "price": 1, "note": note}), TYPED).result.answer or {}
+    text = answer["note"]
+    assert isinstance(text, str)
+    assert len(text) <= 40
+    assert "ann@" not in text
+    assert "<b>" not in text
+
+
+def test_without_free_text_every_word_is_ours_or_the_hosts() -> None:
+    passed = pass_through(
+        claim(
+            ClaimStatus.NEEDS_USER_INPUT,
+            summary="PAGE",
+            completed_actions=["PAGE"],
+            question="PAGE",
+            next_step="PAGE",
+            unmet_requirements=["PAGE"],
+            artifacts=claims(("art_aaaa", "prices"), ("art_cccc", "PAGE")),
+            answer={"found": "PAGE", "PAGE": "PAGE"},
+        ),
+        replace(PLAIN, url="https://PAGE.example/PAGE"),
+    )
+    text = msgspec.json.encode(passed.result).decode()
+    assert "page" not in text.lower().replace("look at the page", "")
+    assert passed.result.question
+    assert passed.result.current_url is None
+    assert passed.result.artifacts[0].purpose == "prices"
+    assert not passed.result.untrusted
+    named = pass_through(
+        claim(answer={"found": True}), replace(PLAIN, start_url="https://shop.example/x")
+    ).result
+    assert named.current_url == "https://shop.example"
+    assert named.answer == {"found": True}
+    assert named.status is Status.PARTIAL  # the table is missing
+    assert named.unmet_requirements == ("deliverable prices (table) is missing",)
+
+
+def test_long_answers_are_cut_before_a_result_is_lost() -> None:
+    texts = {f"text{number}": {"type": "string", "maxLength": 1_000} for number in range(4)}
+    schema = parse({"type": "object", "properties": texts | {"sure": {"type": "boolean"}}})
+    declared = replace(TYPED, answer=schema)
+    result = pass_through(
+        claim(summary="漢" * 4_000, answer=dict.fromkeys(texts, "漢" * 1_000) | {"sure": True}), declared
+    ).result
+    assert encoded_size(result) <= MAX_CLAIM_BYTES
+    assert result.answer is not None
+    assert result.answer["sure"] is True
+    assert set(result.answer) == {*texts, "sure"}
+    assert not schema.problems(result.answer)

@@ -16,7 +16,7 @@ from browsercell.bridge.runner import VERDICT_SECONDS, Denied, Reply, Runner, Se
 from browsercell.bridge.tasks import Outcome, Task
 from browsercell.protocol.errors import ToolErrorCode
 from browsercell.protocol.frames import Changes, OpenTask, PageReply
-from browsercell.protocol.results import Browser
+from browsercell.protocol.results import Actions, Browser, Policy
 from browsercell.protocol.settings import BridgeSettings
 
 from .harness import LOST, PAGE, FakeHub, FakePort
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Rig:
     """A runner, one session with one tab, and a clock that stands still."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, policy: Policy = Policy()) -> None:  # noqa: B008 - frozen
         self.hub = FakeHub(
             BridgeSettings("/unused"),
             "a-token-long-enough",
@@ -46,7 +46,7 @@ class Rig:
             fresh_id=lambda: "art_aaaa",
             open_tasks=frozenset,
         )
-        task = Task(OpenTask("task_aaaa", Browser.PRIVATE, None, (), 40))
+        task = Task(OpenTask("task_aaaa", Browser.PRIVATE, None, (), 40, policy=policy))
         self.session = Session(task, TaskTabs("task_aaaa", Leases()), FakePort("private-1"))
         self.session.tabs.add(7, opened=True, activate=True)
 
@@ -148,7 +148,9 @@ def test_verdicts_hold_for_seconds_and_for_one_host(tmp_path: Path) -> None:
         ("https://[shop/", "bad-url"),
         ("https://shop.example:x/", "bad-url"),
         ("data:text/html,x", "scheme"),
-        ("", "scheme"),
+        ("", "bad-url"),
+        ("blob:https://shop.example/1", "scheme"),
+        ("javascript:alert(1)", "scheme"),
     ],
 )
 def test_addresses_nobody_may_be_at(tmp_path: Path, url: str, reason: str) -> None:
@@ -279,5 +281,81 @@ def test_rows_that_stay_in_the_conversation(tmp_path: Path) -> None:
         assert outcome.ok
         assert reply.artifact == ""
         assert outcome.chars == len(reply.content)
+
+    on(tmp_path, scenario)
+
+
+def test_two_hosts_never_share_a_verdict(tmp_path: Path) -> None:
+    """`http:///host` and `http:\\\\host` are one host each to the browser, whatever laxer parsers make of them."""
+
+    async def scenario(rig: Rig) -> None:
+        await rig.runner.check(rig.session, r"http:\\shop.example/")
+        await rig.runner.check(rig.session, r"http:\\127.0.0.1/")
+        await rig.runner.check(rig.session, "http://shop.example/other")  # the same host, known
+        assert rig.hub.checked == [r"http:\\shop.example/", r"http:\\127.0.0.1/"]
+
+    on(tmp_path, scenario)
+
+
+ONLY_SHOP = Policy(origins=("https://shop.example",))
+READ = Policy(actions=Actions.READ)
+
+
+def under(tmp_path: Path, policy: Policy, scenario: Callable[[Rig], Any]) -> None:
+    async def main() -> None:
+        await scenario(Rig(tmp_path, policy))
+
+    asyncio.run(main())
+
+
+def test_a_foreign_origin_is_not_asked_for(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        outcome, reply = await rig.run("browser_page_navigate", url="https://evil.example/")
+        assert (outcome.code, outcome.dispatched) == (ToolErrorCode.POLICY_DENIED, False)
+        assert "not-in-origins" in reply.content
+        assert rig.port.calls == []
+
+    under(tmp_path, ONLY_SHOP, scenario)
+
+
+def test_a_page_that_went_elsewhere_is_not_acted_on(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.session.where[7] = "https://evil.example/form"
+        outcome, reply = await rig.run("browser_page_click", ref="e1")
+        assert (outcome.code, outcome.dispatched) == (ToolErrorCode.POLICY_DENIED, False)
+        assert (reply.next_tool, rig.port.calls) == ("browser_page_navigate", [])
+        rig.session.where[7] = "https://shop.example/form"
+        outcome, _ = await rig.run("browser_page_click", ref="e1")
+        assert outcome.dispatched
+
+    under(tmp_path, ONLY_SHOP, scenario)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("browser_page_click", {"ref": "e1"}),
+        ("browser_page_type", {"ref": "e1", "text": "x"}),
+        ("browser_page_press", {"key": "Enter"}),
+        ("browser_page_select", {"ref": "e1", "checked": True}),
+    ],
+)
+def test_a_reading_task_acts_on_nothing(tmp_path: Path, tool: str, args: dict[str, Any]) -> None:
+    async def scenario(rig: Rig) -> None:
+        outcome, _ = await rig.run(tool, **args)
+        assert (outcome.code, outcome.dispatched) == (ToolErrorCode.POLICY_DENIED, False)
+        assert rig.port.calls == []
+        outcome, _ = await rig.run("browser_page_observe")
+        assert outcome.ok
+
+    under(tmp_path, READ, scenario)
+
+
+def test_a_closed_tab_is_nowhere(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.run("browser_page_observe")
+        assert 7 in rig.session.where
+        await rig.run("browser_tabs_close", tab="t1")
+        assert 7 not in rig.session.where
 
     on(tmp_path, scenario)

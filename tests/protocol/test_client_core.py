@@ -141,7 +141,16 @@ def test_requests_from_plain_values() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"browser": "firefox"}, {"limits": {"seconds": 9999}}, {"deliverables": [{"purpose": "p"}]}, {"url": 3}],
+    [
+        {"browser": "firefox"},
+        {"limits": {"seconds": 9999}},
+        {"deliverables": [{"purpose": "p"}]},
+        {"url": 3},
+        {"answer": {"type": "array"}},
+        {"policy": {"origins": ["shop"]}},
+        {"policy": {"origins": ["http://a..b"]}},
+        {"policy": {"other": 1}},
+    ],
 )
 def test_bad_requests_never_leave(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
@@ -170,3 +179,14 @@ def test_a_lost_delegation_is_honest() -> None:
     assert lost.side_effects is SideEffects.POSSIBLE
     assert lost.retryable
     assert lost.delivery_status is DeliveryStatus.NOT_REQUESTED
+
+
+def test_a_typed_answer_and_a_policy_are_built_from_plain_values() -> None:
+    schema = {"type": "object", "properties": {"found": {"type": "boolean"}}}
+    policy = {"origins": ["https://shop.example"], "actions": "read", "freeText": "none"}
+    request = core.delegate_request("g", answer=schema, policy=policy)
+    assert request.answer == schema
+    assert request.policy.origins == ("https://shop.example",)
+    assert core.delegate_request("g", policy=request.policy).policy == request.policy
+    sent = msgspec.json.decode(core.delegate_args(request))
+    assert (sent["answer"], sent["policy"]) == (schema, policy)

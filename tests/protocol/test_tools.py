@@ -84,3 +84,21 @@ def test_models_see_neither_targets_nor_references() -> None:
 def test_defaults_are_within_their_ceilings() -> None:
     assert ObserveArgs().max_elements <= L.MAX_ELEMENTS
     assert ObserveArgs().max_chars <= L.MAX_OBSERVE_CHARS
+
+
+def test_the_final_claim_offers_the_answer_that_is_wanted_and_no_other() -> None:
+    assert "answer" not in structured_output_schema()["properties"]
+    asked = {
+        "$schema": "x",
+        "type": "object",
+        "properties": {"found": {"type": "boolean"}},
+        "required": ["found"],
+    }
+    offered = structured_output_schema(asked)["properties"]["answer"]
+    assert offered["properties"] == asked["properties"]
+    assert offered["additionalProperties"] is False
+    assert "$schema" not in offered
+    assert "required with status completed" in offered["description"]
+    described = structured_output_schema({**asked, "description": "About tea."})["properties"]["answer"]
+    assert described["description"].endswith("About tea.")
+    assert "$schema" in asked  # the host's own is left as it was

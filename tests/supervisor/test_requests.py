@@ -9,15 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 from browsercell.protocol import limits as L
+from browsercell.protocol.answers import encode_schema
 from browsercell.protocol.codec import encode
 from browsercell.protocol.errors import BlockerCode
 from browsercell.protocol.frames import Assign
 from browsercell.protocol.results import (
+    Actions,
     ArtifactKind,
     Browser,
     DelegateRequest,
     Deliverable,
+    FreeText,
     PlannerKind,
+    Policy,
     TaskLimits,
 )
 from browsercell.supervisor import messages
@@ -177,3 +181,55 @@ def test_a_playbook_plan_has_no_steps_and_its_playbook_as_bytes() -> None:
     assert (planned.planner, planned.budget.steps) == (PlannerKind.PLAYBOOK, 0)
     assert planned.playbook is not None
     assert json.loads(planned.playbook)[1] == FINISH
+
+
+FOUND = {"type": "object", "properties": {"found": {"type": "boolean"}}, "required": ["found"]}
+NOTE = {"type": "object", "properties": {"note": {"type": "string", "maxLength": 9}}}
+
+
+def finish(status: str = "completed", **more: Any) -> dict[str, Any]:
+    return {"finish": {"status": status, "summary": "ok"} | more}
+
+
+def test_a_typed_answer_and_a_policy_reach_everybody_who_has_to_know() -> None:
+    policy = Policy(origins=("https://shop.example",), actions=Actions.READ, free_text=FreeText.NONE)
+    made = judge(answer=FOUND, policy=policy)
+    assert isinstance(made, TaskPlan)
+    assert made.answer is not None
+    assert assignment(made).answer == encode_schema(made.answer)
+    assert (made.policy, assignment(made).policy) == (policy, policy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"answer": {"type": "array"}}, "The answer schema is a JSON Schema"),
+        ({"answer": NOTE, "policy": Policy(free_text=FreeText.NONE)}, "has free text"),
+        ({"policy": Policy(origins=("shop.example",))}, "An origin of the policy"),
+        ({"playbook": steps(finish(answer={"found": True}))}, "was not asked for"),
+        ({"answer": FOUND, "playbook": steps(finish())}, "finish answer.found is missing"),
+        (
+            {"answer": FOUND, "playbook": steps(finish("failed", answer={"found": 3}))},
+            "finish answer.found is not",
+        ),
+    ],
+)
+def test_an_answer_that_can_not_be_given_is_refused_before_anything_runs(
+    fields: dict[str, Any], said: str
+) -> None:
+    cause = judge(**fields)
+    assert isinstance(cause, Cause)
+    assert cause.code is BlockerCode.INVALID_REQUEST
+    assert cause.sentence is not None
+    assert said in cause.sentence.happened
+    assert cause.sentence.next_step
+
+
+def test_a_playbook_may_give_the_answer_that_was_asked_for() -> None:
+    assert isinstance(judge(answer=FOUND, playbook=steps(finish(answer={"found": True}))), TaskPlan)
+    assert isinstance(judge(answer=FOUND, playbook=steps(finish("blocked"))), TaskPlan)
+
+
+def test_a_secret_in_the_schema_is_refused() -> None:
+    noted = {"type": "object", "properties": {"x": {"type": "boolean", "description": "password: hunter2"}}}
+    assert code(answer=noted) is BlockerCode.SECRET_IN_GOAL

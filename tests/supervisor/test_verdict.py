@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pytest
 from browsercell.protocol import limits as L
+from browsercell.protocol.answers import AnswerSchema, parse
 from browsercell.protocol.errors import BlockerCode, PeerViolation, ToolErrorCode
 from browsercell.protocol.frames import TaskFinished
+from browsercell.protocol.policies import plain_texts
 from browsercell.protocol.results import (
     ArtifactKind,
     BrowserDelegateResult,
     Deliverable,
     Delivery,
     DeliveryStatus,
+    FreeText,
     PlannerKind,
+    Policy,
     ResolvedArtifact,
     SideEffects,
     Status,
@@ -26,6 +31,7 @@ from browsercell.supervisor.verdict import (
     Cause,
     Wanted,
     accept,
+    check_promises,
     conclude,
     encoded_size,
     match,
@@ -247,3 +253,67 @@ def test_only_a_blocked_task_gets_a_code_and_its_own_next_step_stays() -> None:
     assert with_blocker(asked, PlannerKind.LLM, *denied).next_step == "Ask the owner"
     coded = own(execution_status=Status.BLOCKED, blocker_code=BlockerCode.NO_PROGRESS)
     assert with_blocker(coded, PlannerKind.LLM, *denied) == coded
+
+
+SCHEMA = parse({"type": "object", "properties": {"found": {"type": "boolean"}}, "required": ["found"]})
+PLAIN = Policy(free_text=FreeText.NONE, origins=("https://shop.example",))
+
+
+@dataclass(frozen=True)
+class Plan:
+    answer: AnswerSchema | None = SCHEMA
+    policy: Policy = field(default_factory=Policy)
+    deliverables: tuple[Deliverable, ...] = (TABLE,)
+    start_url: str | None = None
+
+
+def plain(**changes: Any) -> BrowserDelegateResult:
+    made: dict[str, Any] = {"summary": plain_texts(Status.COMPLETED).summary, "answer": {"found": True}}
+    return own(**(made | {"untrusted": False} | changes))
+
+
+def test_an_answer_that_keeps_its_schema_is_accepted() -> None:
+    check_promises(own(answer={"found": True}), Plan())
+    check_promises(own(status=Status.PARTIAL), Plan())
+    check_promises(own(), Plan(answer=None))
+
+
+@pytest.mark.parametrize(
+    ("changes", "schema"),
+    [
+        ({"answer": {"found": True}}, None),
+        ({"answer": {"found": "PAGE"}}, SCHEMA),
+        ({"answer": {"found": True, "other": 1}}, SCHEMA),
+        ({}, SCHEMA),
+    ],
+)
+def test_an_answer_that_breaks_its_schema_ends_the_bridge(
+    changes: dict[str, Any], schema: AnswerSchema | None
+) -> None:
+    with pytest.raises(PeerViolation):
+        check_promises(own(**changes), Plan(answer=schema))
+
+
+def test_without_free_text_our_own_words_are_accepted() -> None:
+    check_promises(plain(current_url="https://shop.example", artifacts=(ARTIFACT,)), Plan(policy=PLAIN))
+    unmet = ("deliverable prices (table) is missing", "answer.found does not hold")
+    check_promises(plain(status=Status.PARTIAL, answer=None, unmet_requirements=unmet), Plan(policy=PLAIN))
+    check_promises(plain(answer=None), Plan(answer=None, policy=PLAIN))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"summary": "PAGE"},
+        {"question": "PAGE"},
+        {"next_step": "PAGE"},
+        {"completed_actions": ("PAGE",)},
+        {"unmet_requirements": ("PAGE",)},
+        {"artifacts": (msgspec.structs.replace(ARTIFACT, purpose="PAGE"),)},
+        {"current_url": "https://shop.example/PAGE"},
+        {"current_url": "https://page.example"},
+    ],
+)
+def test_without_free_text_any_other_word_ends_the_bridge(changes: dict[str, Any]) -> None:
+    with pytest.raises(PeerViolation):
+        check_promises(plain(**changes), Plan(policy=PLAIN))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from browsercell.protocol import limits as L
 from browsercell.protocol.codec import encode
 from browsercell.protocol.errors import ToolErrorCode
@@ -14,7 +15,7 @@ from browsercell.protocol.frames import (
     ToolResult,
     WantedDeliverable,
 )
-from browsercell.protocol.results import ArtifactKind
+from browsercell.protocol.results import Actions, ArtifactKind, FreeText, Policy
 from browsercell.worker.envelope import CLOSE, OPEN
 from browsercell.worker.ledger import EXPIRED, SHOWN, Ledger
 from browsercell.worker.surface import (
@@ -165,3 +166,16 @@ def test_size_depends_on_one_step_not_on_the_number_of_steps() -> None:
         many.add("browser_page_observe", ok("p" * 5_000))
     sizes = [sum(len(message.content) for message in surface(step, ledger)) for ledger in (few, many)]
     assert sizes[1] - sizes[0] < 30 * 160  # a ledger line each
+
+
+def test_what_the_bridge_will_refuse_and_the_wanted_answer_are_said() -> None:
+    policy = Policy(origins=("https://shop.example",), actions=Actions.READ, free_text=FreeText.NONE)
+    text = task_text(msgspec.structs.replace(assignment(), answer=b"{}", policy=policy))
+    for words in (
+        "only read",
+        "https://shop.example",
+        "do not reach the user",
+        "`answer` of structured_output",
+    ):
+        assert words in text
+    assert "only read" not in task_text(assignment())

@@ -157,6 +157,7 @@ class PlaybookPlanner:
                 completed_actions=tuple(self._actions),
                 question=finish.question,
                 next_step=finish.next_step,
+                answer=None if finish.answer is None else dict(finish.answer),
                 artifacts=tuple(self._claims),
             )
         )

@@ -167,3 +167,10 @@ def test_a_request_paused_twice_fails() -> None:
 )
 def test_other_shapes_allow_nothing(method: str, params: dict[str, Any], effects: list[Effect]) -> None:
     assert guard().event(method, params) == effects
+
+
+@pytest.mark.parametrize(("given", "told"), [("POST", "POST"), ("GET", "GET"), (None, "?"), (7, "?")])
+def test_how_a_document_is_asked_for_is_judged_too(given: object, told: str) -> None:
+    request = paused()
+    request["request"]["method"] = given
+    assert guard().event("Fetch.requestPaused", request) == [Judge("r1", URL, top=True, method=told)]

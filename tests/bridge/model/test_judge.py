@@ -17,10 +17,12 @@ from browsercell.bridge.model.judge import (
     RawCall,
     Silent,
     Unknown,
+    Verdict,
     as_object,
     judge,
 )
 from browsercell.protocol import limits as L
+from browsercell.protocol.answers import AnswerSchema, parse
 from browsercell.protocol.codec import encode
 from browsercell.protocol.frames import Inference
 from hypothesis import given
@@ -192,3 +194,55 @@ def test_ids_are_unique_and_bounded_whatever_the_server_sent() -> None:
 
 def test_notes_are_cut() -> None:
     assert len(accepted(raw(), content="n" * 10_000).content) == MAX_NOTES_CHARS
+
+
+SCHEMA = parse(
+    {
+        "type": "object",
+        "properties": {
+            "found": {"type": "boolean"},
+            "note": {"type": "string", "maxLength": 5},
+            "n": {"type": "integer"},
+        },
+        "required": ["found"],
+    }
+)
+
+
+def claimed(lenient: bool = False, schema: AnswerSchema | None = SCHEMA, **fields: object) -> Verdict:
+    return judge(answer(raw("structured_output", CLAIM | fields)), schema, lenient=lenient)
+
+
+def arguments_of(verdict: Verdict) -> dict[str, object]:
+    assert isinstance(verdict, Accepted)
+    made: dict[str, object] = json.loads(verdict.calls[0].arguments)
+    return made
+
+
+def test_a_typed_answer_that_holds_is_passed_on() -> None:
+    given = {"found": True, "note": "abc", "n": None}
+    assert arguments_of(claimed(answer=given))["answer"] == {"found": True, "note": "abc"}
+
+
+def test_a_wrong_answer_is_corrected_once_and_then_left_to_customs() -> None:
+    wrong = {"found": "yes", "note": 3, "n": 2**70}
+    verdict = claimed(answer=wrong)
+    assert isinstance(verdict, Malformed)
+    told = verdict.correction[1]["content"]
+    assert "answer.found is not true or false" in told
+    assert "yes" not in told
+    assert "answer" not in arguments_of(claimed(lenient=True, answer=wrong))
+    assert arguments_of(claimed(lenient=True, answer=wrong | {"found": True, "note": "too long"}))[
+        "answer"
+    ] == {
+        "found": True,
+        "note": "too long",
+    }
+
+
+def test_a_task_that_is_not_completed_owes_no_answer() -> None:
+    assert "answer" not in arguments_of(claimed(status="blocked", answer={"found": 1}))
+
+
+def test_an_answer_nobody_asked_for_is_dropped() -> None:
+    assert "answer" not in arguments_of(claimed(schema=None, answer={"found": True}))

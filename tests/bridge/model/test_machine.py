@@ -21,7 +21,7 @@ from browsercell.bridge.model.machine import (
     Rest,
     State,
 )
-from browsercell.bridge.model.wire import Failure
+from browsercell.bridge.model.wire import TOOLS, Failure
 from browsercell.protocol.errors import BlockerCode, LocalMisuse
 from browsercell.protocol.frames import (
     AssignModel,
@@ -267,3 +267,22 @@ def test_events_that_cannot_come_are_our_own_bug() -> None:
     task.infer(infer())
     with pytest.raises(LocalMisuse):
         task.infer(infer(2))
+
+
+SCHEMA = b'{"type":"object","properties":{"found":{"type":"boolean"}},"required":["found"]}'
+WRONG = RawCall(
+    "c1", "structured_output", '{"status":"completed","summary":"Done","answer":{"found":"PAGE"}}'
+)
+
+
+def test_a_typed_answer_is_offered_corrected_once_and_then_left_to_customs() -> None:
+    assigned = AssignModel(worker="worker-aaaa", task="task-aaaa", generation=2, steps=8, answer=SCHEMA)
+    task = Inferences(assigned, Limits(1_000, 2_000, 3), P.NONE)
+    tools = asked(task.infer(infer())).tools
+    assert tools[:-1] == TOOLS[:-1]  # the prefix that a provider caches
+    assert "found" in tools[-1]["function"]["parameters"]["properties"]["answer"]["properties"]
+    assert asked(task.answered(answer(WRONG))).tools == tools
+    (_, reply) = task.answered(answer(WRONG))
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.frame, Inference)
+    assert "PAGE" not in reply.frame.tool_calls[0].arguments

@@ -19,7 +19,15 @@ import pytest
 from browsercell.protocol import frames as f
 from browsercell.protocol.client import Client, DelegationInterrupted
 from browsercell.protocol.errors import BlockerCode, Unavailable, UsageError
-from browsercell.protocol.results import BrowserDelegateResult, Delivery, Status, Usage
+from browsercell.protocol.results import (
+    Actions,
+    BrowserDelegateResult,
+    Delivery,
+    FreeText,
+    Policy,
+    Status,
+    Usage,
+)
 from browsercell.supervisor import cli, config
 from browsercell.supervisor.cli import common, delegate, doctor, status
 from browsercell.supervisor.settings import ChromiumSettings, SupervisorSettings
@@ -74,6 +82,12 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *ar
         (["delegate", "x", "--playbook", "absent.json"], cli.USAGE, "can't be read"),
         (["delegate", "x", "--deliver", "what"], cli.USAGE, "PURPOSE:KIND:PATH"),
         (["delegate", "x", "--var", "what"], cli.USAGE, "NAME=VALUE"),
+        (["delegate", "x", "--answer", "absent.json"], cli.USAGE, "can't be read"),
+        (["delegate", "x", "--answer", "{"], cli.USAGE, "not valid JSON"),
+        (["delegate", "x", "--answer", "price:"], cli.USAGE, "NAME:KIND"),
+        (["delegate", "x", "--answer", "price:money"], cli.USAGE, "not money"),
+        (["delegate", "x", "--answer", '{"type": "array"}'], cli.USAGE, "answer schema"),
+        (["delegate", "x", "--origin", "shop"], cli.USAGE, "delegation is not valid"),
         (["delegate", "x", "--browser", "firefox"], cli.USAGE, "delegation is not valid"),
         (["delegate", "x", "--seconds", "100000"], cli.USAGE, "delegation is not valid"),
     ],
@@ -473,3 +487,43 @@ class TestDoctor:
         line = doctor._line(doctor.Check("x", doctor.Verdict.FAIL, "broken [here]", "mend"))
         assert "✗" in line
         assert "mend" in line
+
+
+def test_a_typed_answer_in_its_short_form_and_as_json(tmp_path: Path) -> None:
+    made = delegate.read_answer(
+        "found:boolean, price: number,n:integer,state:in stock|sold out,day:date,note:text"
+    )
+    assert made["required"] == ["found", "price", "n", "state", "day", "note"]
+    assert made["properties"]["state"] == {"type": "string", "enum": ["in stock", "sold out"]}
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps(made))
+    assert delegate.read_answer(str(file)) == delegate.read_answer(json.dumps(made)) == made
+    for text, said in (("x" * 9_000, "over 8 KiB"), ("[]", "no JSON object")):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=said):
+            delegate.read_answer(str(file))
+
+
+def test_the_policy_of_the_command_line() -> None:
+    wanted = delegate.Wanted(
+        "x",
+        None,
+        "auto",
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        "found:boolean",
+        ["https://a.example"],
+        True,
+        True,
+    )
+    request = delegate.build(wanted)
+    assert request.policy == Policy(
+        origins=("https://a.example",), actions=Actions.READ, free_text=FreeText.NONE
+    )
+    assert request.answer is not None

@@ -229,3 +229,8 @@ def test_the_second_chance_leaves_the_rest_of_the_playbook_its_calls() -> None:
 def test_a_playbook_makes_no_inference() -> None:
     with pytest.raises(LocalMisuse):
         Run(FINISH).planner.handle(Thought(inference(chat_call("browser_status"))), BOUNDARY)
+
+
+def test_the_finish_may_give_the_typed_answer() -> None:
+    given = {"finish": {"status": "completed", "summary": "Done", "answer": {"found": True}}}
+    assert claim(Run(given).begin()).answer == {"found": True}
