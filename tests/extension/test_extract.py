@@ -120,3 +120,19 @@ def test_main_only_leaves_out_what_surrounds(open_tab: Open) -> None:
 def test_articles_are_what_their_readers_marked() -> None:
     found = scores(needed("readability"), SAMPLE)
     assert sum(found.values()) / len(found) >= GOAL_F1, found
+
+
+def test_what_a_field_holds_is_given_to_the_letter_and_never_of_a_sensitive_one(open_tab: Open) -> None:
+    tab = open_tab("/form")
+    tab.js("document.querySelector('textarea').value = '  two\\n lines, and a blank: '")
+    notes = {"role": "textbox", "name": "Notes"}
+    reply = tab.run("page_extract", kind="text", target=notes)
+    assert reply.text == "  two\n lines, and a blank: "
+    assert table(reply).rows == (("  two\n lines, and a blank: ",),)
+    tab.js("document.querySelector('textarea').value = ''")
+    assert tab.run("page_extract", kind="text", target=notes).text == ""
+    for name in ("Password", "Card number", "验证码"):
+        error = tab.fails(
+            "page_extract", Code.SENSITIVE_FIELD, kind="text", target={"role": "textbox", "name": name}
+        )
+        assert "4111" not in error.message

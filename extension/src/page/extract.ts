@@ -5,15 +5,16 @@
  * taken. The rows go into an artifact, the preview is bounded by `MAX_EXTRACT_CHARS`.
  */
 
-import { collapse, eachChild, isElement, isShown, nodeType, rootElement, tagOf } from "./dom";
+import { collapse, eachChild, isElement, isInput, isShown, isTextArea, nodeType, rootElement, tagOf } from "./dom";
 import { boilerplate } from "./boilerplate";
 import { Fault } from "./fault";
 import { httpUrl, readList } from "./lists";
-import { nameOf } from "./names";
+import { isSensitiveField, nameOf } from "./names";
 import { extractArticle } from "./reader";
 import { clean } from "./lines";
 import { pick, preview, type Table } from "./rows";
 import { takeSnapshot, type Line } from "./snapshot";
+import { valueOf } from "./states";
 import { MUST_SCROLL, type Pace, readTable } from "./tables";
 import { MAX_EXTRACT_CHARS, MAX_EXTRACT_ROWS, type ExtractKind } from "../wire";
 import type { Rows } from "../wire";
@@ -42,7 +43,7 @@ export async function extract(wanted: Extraction, region: Element | null, pace: 
     return table === MUST_SCROLL ? { text: "", rows: null, scrolls: true } : shape(table, fields, limit);
   }
   return pace.read(() => {
-    if (kind === "text") return extractText(region, mainOnly);
+    if (kind === "text") return extractField(region) ?? extractText(region, mainOnly);
     if (kind === "article") return extractArticle(region);
     return shape(kind === "list" ? readList(region) : readLinks(region, mainOnly), fields, limit);
   });
@@ -56,6 +57,16 @@ function shape(table: Table, fields: readonly string[], limit: number): Extracte
 }
 
 // ---------------------------------------------------------------- text
+
+/** What a field holds, to the letter; null if the region is none. Of a sensitive one nothing is read. */
+function extractField(region: Element | null): Extracted | null {
+  if (region === null || !(isTextArea(region) || isInput(region))) return null;
+  if (isSensitiveField(region)) throw new Fault("sensitive-field", "The field is sensitive: what it holds is not read", { next: "browser_page_observe" });
+  const value = valueOf(region);
+  if (value === null) return null;
+  const told = value.length > MAX_EXTRACT_CHARS ? `${value.slice(0, MAX_EXTRACT_CHARS - 1)}…` : value;
+  return { text: clean(told), rows: { columns: ["text"], rows: [[value]], total: 1 } };
+}
 
 function extractText(region: Element | null, mainOnly: boolean): Extracted {
   const { lines } = takeSnapshot(region);
