@@ -1,7 +1,8 @@
 """Redaction: what may not leave in a text or a URL is replaced, never a reason to lose the text (design 4).
 
 Replaced in texts: markup, credentials by their form (bearer and API tokens, JSON web tokens, private keys), values
-assigned to a credential's name (English and Chinese), e-mail addresses, user info and sensitive parameters of URLs;
+assigned to a credential's name (English and Chinese), e-mail addresses, numbers of payment cards (13 to 19 digits of
+a card network's range that pass its check sum), user info and sensitive parameters of URLs;
 control and direction-changing characters are dropped, runs of white space collapse to one space.
 
 Invariants: a result is never longer than asked for, and is cut at a character boundary, never inside a replacement;
@@ -23,6 +24,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 MARKUP: Final = "[markup]"
 SECRET: Final = "[secret]"
 EMAIL: Final = "[e-mail]"
+CARD: Final = "[card]"
 ADDRESS: Final = "[address]"
 CUT: Final = "…"
 # Read at most this many times the wanted length: what was replaced may have been longer than its replacement.
@@ -81,6 +83,12 @@ _PATTERNS: Final = (
     ),
     (re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"), EMAIL),
 )
+# First digits of the networks (Visa, Mastercard, American Express, Diners, JCB, Discover, Maestro, UnionPay), written in one
+# or in groups; a longer run of digits is no card's.
+_CARD: Final = re.compile(
+    r"(?<![0-9A-Za-z.])(?:4|5[0-8]|2[2-7]|3[0-9]|6[0-9])(?:[ -]?[0-9]){11,17}(?![ -]?[0-9])(?![A-Za-z])",
+    re.ASCII,
+)
 _URL: Final = re.compile(r"\b(?i:https?)://[^\s<>\"'`]{1,4096}")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PARAMETER: Final = re.compile(
@@ -100,6 +108,7 @@ def redact_text(text: str, max_chars: int) -> str:
     out = _URL.sub(lambda match: _url_in_text(match.group()), out)
     for pattern, replacement in _PATTERNS:
         out = pattern.sub(replacement, out)
+    out = _CARD.sub(_card, out)
     return cut(out, max_chars)
 
 
@@ -108,7 +117,7 @@ def cut(text: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     head = text[: max_chars - 1]
-    for mark in (MARKUP, SECRET, EMAIL, ADDRESS):
+    for mark in (MARKUP, SECRET, EMAIL, CARD, ADDRESS):
         for size in range(len(mark) - 1, 0, -1):
             if head.endswith(mark[:size]):
                 head = head[: len(head) - size]
@@ -157,4 +166,13 @@ def _parameter(pair: str) -> str:
 
 
 def _holds_secret(text: str) -> bool:
-    return any(pattern.search(text) for pattern, _ in _PATTERNS)
+    return any(pattern.search(text) for pattern, _ in _PATTERNS) or any(
+        _card(match) == CARD for match in _CARD.finditer(text)
+    )
+
+
+def _card(match: re.Match[str]) -> str:
+    """`CARD` for a card's number (ISO/IEC 7812: Luhn's check sum), else what stood there: most long numbers are none."""
+    digits = [ord(sign) - 48 for sign in match.group() if sign.isdigit()]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
+    return CARD if (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0 else match.group()

@@ -97,7 +97,7 @@ BLOCKERS: Final[Mapping[B, Sentence]] = MappingProxyType(
             "Treat the visited pages as hostile; do not repeat the task.",
         ),
         B.POLICY_DENIED: Sentence(
-            "The task needs an address that the network policy forbids",
+            "The task needs something that its policy or the network policy forbids",
             'If it is wanted, set network.mode = "allowlist" and name it in network.allow_hosts or network.allow_cidrs.',
         ),
         B.EXPECTATION_FAILED: Sentence(

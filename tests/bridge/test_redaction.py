@@ -119,3 +119,27 @@ def test_no_input_costs_much(evil: str) -> None:
     redact_text(evil * 100_000, 4_000)
     redact_url("https://a.example/" + evil * 2_000, 4_096)
     assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111", "5500 0000 0000 0004", "2223003122003222",
+        "378282246310005", "3782 822463 10005", "30569309025904", "6011111111111117", "3530111333300000", "6200000000000005",
+        "4222222222222",
+    ],
+)  # fmt: skip
+def test_card_numbers_are_replaced(number: str) -> None:
+    assert redact_text(f"paid with {number}, thanks", 200) == "paid with [card], thanks"
+    assert number not in redact_url(f"https://shop.example/pay/{number}?n={number}", 200)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "4111111111111112", "1234567890123456", "9780306406157", "411111111111", "41111111111111111111", "A4111111111111111",
+        "4111111111111111B", "0.4111111111111111", "2026-12-01 10:20:30", "+49 30 1234567 89 10",
+    ],
+)  # fmt: skip
+def test_other_long_numbers_stay(number: str) -> None:
+    assert redact_text(f"order {number} is on its way", 200) == f"order {number} is on its way"
