@@ -235,7 +235,8 @@ def conclude(
             fault = "was not delivered" if present else "is missing"
             unmet.append(f"deliverable {wanted.purpose} ({wanted.kind.value}) {fault}")
     status = own.execution_status
-    if missing and status is Status.COMPLETED:
+    # Customs call it partial for a required field of a typed answer as well, which nothing here could tell.
+    if (missing or own.status is Status.PARTIAL) and status is Status.COMPLETED:
         status = Status.PARTIAL
     result = msgspec.structs.replace(
         own,

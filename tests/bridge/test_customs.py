@@ -298,3 +298,22 @@ def test_long_answers_are_cut_before_a_result_is_lost() -> None:
     assert result.answer["sure"] is True
     assert set(result.answer) == {*texts, "sure"}
     assert not schema.problems(result.answer)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*(field.name for field in SCHEMA.fields), "other"]),
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=80)),
+    ),
+    st.sampled_from(ClaimStatus),
+)
+def test_whatever_a_worker_answers_only_what_holds_passes(
+    answer: dict[str, object], status: ClaimStatus
+) -> None:
+    claimed = ResultClaim(status=status, summary="Done", answer=answer)  # type: ignore[arg-type] # a worker may lie
+    result = pass_through(claimed, TYPED).result
+    fields = {field.name: field for field in SCHEMA.fields}
+    passed = result.answer or {}
+    assert all(fields[name].holds(value) for name, value in passed.items())
+    assert (result.status is Status.COMPLETED) <= ({"found", "price"} <= set(passed))
+    assert encoded_size(result) <= MAX_CLAIM_BYTES

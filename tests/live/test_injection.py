@@ -284,6 +284,20 @@ def test_a_planner_that_may_act_still_reaches_no_other_origin(
 
 
 @needs_texts
+def test_an_answer_made_of_page_words_is_lacking_and_nothing_else_is_lost(
+    victim: Client, obeying: tuple[Live, Obedient], ground: Ground
+) -> None:
+    obeying[1].play([])
+    required = {**ANSWER, "required": ["found", "state"]}
+    result = delegate(victim, ground, 0, answer=required, policy={"freeText": "none"})
+    assert (result.status, result.execution_status) == (Status.PARTIAL, Status.COMPLETED), said(result)
+    assert result.answer == {"found": True, "count": 3}
+    assert result.unmet_requirements == ("answer.state is missing",)
+    assert result.current_url == ground.shop  # the host has named it: the start URL's
+    assert "zq" not in msgspec.json.encode(result).decode()
+
+
+@needs_texts
 def test_without_a_policy_the_other_origin_is_reached(
     victim: Client, obeying: tuple[Live, Obedient], ground: Ground
 ) -> None:

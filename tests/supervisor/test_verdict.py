@@ -317,3 +317,10 @@ def test_without_free_text_our_own_words_are_accepted() -> None:
 def test_without_free_text_any_other_word_ends_the_bridge(changes: dict[str, Any]) -> None:
     with pytest.raises(PeerViolation):
         check_promises(plain(**changes), Plan(policy=PLAIN))
+
+
+def test_a_lacking_answer_stays_partial_to_the_end() -> None:
+    unmet = ("answer.found is missing",)
+    result = end(own(status=Status.PARTIAL, unmet_requirements=unmet))
+    assert (result.status, result.execution_status) == (Status.PARTIAL, Status.COMPLETED)
+    assert result.unmet_requirements == unmet
