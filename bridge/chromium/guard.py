@@ -4,7 +4,8 @@
 processes and of tabs that were made a moment ago included; sessions of single pages are too late for a tab's first
 request (seen with Chromium 156). So typed addresses, links, redirects hop by hop, forms, scripts, refreshes, frames,
 objects and popups come by here. Pages that a page opens are closed and load nothing; downloads and permissions
-are denied for the whole browser; file choosers do not open.
+are denied for the whole browser; file choosers do not open; dialogs are answered at once, whether or not the extension
+looks at that page at that moment.
 
     browser --Fetch.requestPaused--> popup's? --> failRequest
                                      else Judge --verdict--> continueRequest | failRequest
@@ -41,6 +42,7 @@ class Denial(Enum):
     POPUP = "popup"
     DOWNLOAD = "download"
     FILE_CHOOSER = "file-chooser"
+    DIALOG = "dialog"
     LIMIT = "limit"
 
 
@@ -92,8 +94,8 @@ class Guard:
         self._paused: dict[str, bool] = {}  # request: whether it is the page itself
         self.denials: Counter[Denial] = Counter()
 
-    def event(self, method: str, params: Mapping[str, Any]) -> list[Effect]:
-        """An event of the browser's. What is not named here is not ours to handle."""
+    def event(self, method: str, params: Mapping[str, Any], session: str = "") -> list[Effect]:
+        """An event of the browser's (`session` "") or of a page's. What is not named here is not ours to handle."""
         match method:
             case "Fetch.requestPaused":
                 return self._request(params)
@@ -110,6 +112,10 @@ class Guard:
                 return self._deny(Denial.DOWNLOAD)
             case "Page.fileChooserOpened":
                 return self._deny(Denial.FILE_CHOOSER)
+            case "Page.javascriptDialogOpening":
+                # Dismissed, but for the one that asks whether to leave: staying would block what the task asked for.
+                answer = {"accept": params.get("type") == "beforeunload"}
+                return [*self._deny(Denial.DIALOG), Command("Page.handleJavaScriptDialog", answer, session)]
             case _:
                 return []
 
@@ -131,7 +137,7 @@ class Guard:
         # Set for what a page opened, `noopener` or not; tabs that the extension or the browser opened have none.
         if not info.get("openerId") and not full:
             self._pages.add(target)
-            # A session of its own, only so that file choosers can be kept shut. Not by auto-attach: with that, a click
+            # A session of its own, so that file choosers can be kept shut and dialogs answered. Not by auto-attach: with that, a click
             # that opens a window is never acknowledged to whoever dispatched it (seen with Chromium 156).
             return [Command("Target.attachToTarget", {"targetId": target, "flatten": True})]
         if not full:
@@ -145,7 +151,11 @@ class Guard:
         session, info = params.get("sessionId"), params.get("targetInfo")
         if not isinstance(session, str) or not isinstance(info, Mapping) or info.get("type") != "page":
             return []  # the service worker, while the extension is being paired
-        return [Command("Page.setInterceptFileChooserDialog", {"enabled": True}, session)]
+        # Enabled before the first document's request has its verdict: a dialog that opens earlier can't be answered.
+        return [
+            Command("Page.enable", {}, session),
+            Command("Page.setInterceptFileChooserDialog", {"enabled": True}, session),
+        ]
 
     def _request(self, params: Mapping[str, Any]) -> list[Effect]:
         number, request = params.get("requestId"), params.get("request")

@@ -127,8 +127,8 @@ class PrivateBrowser:
 
     # ------------------------------------------------------------------ guard
 
-    def _event(self, method: str, params: dict[str, Any], _session: str) -> None:
-        self._apply(self._guard.event(method, params))
+    def _event(self, method: str, params: dict[str, Any], session: str) -> None:
+        self._apply(self._guard.event(method, params, session))
 
     def _apply(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -39,7 +39,7 @@ export class Tabs {
 
   async open(args: TabsOpenArgs, context: Context): Promise<PageReply> {
     this.checkUrl(args.url);
-    const tab = await create(args.url);
+    const tab = await create(args.url, this.pairing()?.pairing !== "user");
     this.control.take(tab);
     const watch = this.navigations.watch(tab, true);
     const end = await watch.loaded(context, false, 1_000);
@@ -148,10 +148,11 @@ export class Tabs {
   }
 }
 
-async function create(url: string): Promise<number> {
+/** `shown`: in front. A hidden tab draws nothing, so its page gets no scroll, focus or intersection events; in a private Chromium nobody is disturbed. */
+async function create(url: string, shown: boolean): Promise<number> {
   let tab: chrome.tabs.Tab | undefined;
   try {
-    tab = await chrome.tabs.create({ url, active: false });
+    tab = await chrome.tabs.create({ url, active: shown });
   } catch (error) {
     if (!textOf(error).startsWith("No current window")) throw error;
     tab = (await chrome.windows.create({ url, focused: false }))?.tabs?.[0];

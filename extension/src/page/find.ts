@@ -1,6 +1,6 @@
 /** `browser_page_find`: ranks elements and lines of text by how well they answer a query; nothing else leaves the page. */
 
-import { collapse, eachChild, isConcealed, isElement, isShown, nodeType, rootElement, visibility } from "./dom";
+import { collapse, eachChild, isConcealed, isElement, isShown, nodeType, rootElement, textContent, visibility } from "./dom";
 import { clean, printItem } from "./lines";
 import { hintOf } from "./marks";
 import { labelOf, refOf } from "./refs";
@@ -93,11 +93,28 @@ function consider(item: Item, wanted: string, words: readonly string[], hits: Hi
 }
 
 function printText(line: Line, text: string, wanted: string, words: readonly string[]): string {
-  const role = roleOf(line.el);
-  const ref = refOf(line.el, role, labelOf(line.el));
+  const el = innermost(line.el, wanted);
+  const role = roleOf(el);
+  const ref = refOf(el, role, labelOf(el));
+  if (el !== line.el) return `[${ref}] text ${JSON.stringify(clean(shorten(textIn(el), MAX_LINE)))}`;
   const at = Math.max(text.toLowerCase().indexOf(wanted), text.toLowerCase().indexOf(words[0] ?? ""), 0);
   const from = text.length <= MAX_LINE ? 0 : Math.max(0, at - 60);
   return `[${ref}] text ${JSON.stringify(clean(shorten(text.slice(from), MAX_LINE)))}`;
+}
+
+const textIn = (el: Element): string => collapse(textContent(el) ?? "");
+
+/** The smallest shown element below `el` that alone holds the wanted text: a click on it meets its own listener. */
+function innermost(el: Element, wanted: string): Element {
+  let at = el;
+  for (;;) {
+    const holders: Element[] = [];
+    eachChild(at, (node) => {
+      if (isElement(node) && isShown(node) && textIn(node).toLowerCase().includes(wanted)) holders.push(node);
+    });
+    if (holders.length !== 1) return at;
+    at = holders[0] as Element;
+  }
 }
 
 /** 100: equal; 80: begins with it; 60: holds it; up to 40: share of its words. */

@@ -90,15 +90,25 @@ def test_local_documents_are_for_frames_only(url: str) -> None:
     assert made.event("Fetch.requestPaused", paused("r2", url=url)) == [Judge("r2", url, top=True)]
 
 
-def test_a_page_gets_a_session_for_its_file_choosers() -> None:
+def test_a_page_gets_a_session_for_its_file_choosers_and_dialogs() -> None:
     made = Guard()
     attach = Command("Target.attachToTarget", {"targetId": "page-1", "flatten": True})
     assert made.event("Target.targetCreated", created("page-1")) == [attach]
     attached = created("page-1") | {"sessionId": "s1"}
     assert made.event("Target.attachedToTarget", attached) == [
-        Command("Page.setInterceptFileChooserDialog", {"enabled": True}, "s1")
+        Command("Page.enable", {}, "s1"),
+        Command("Page.setInterceptFileChooserDialog", {"enabled": True}, "s1"),
     ]
     assert made.event("Page.fileChooserOpened", {}) == [Denied(Denial.FILE_CHOOSER)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "accept"), [("alert", False), ("confirm", False), ("prompt", False), ("beforeunload", True)]
+)
+def test_a_dialog_is_answered_at_once(kind: str, accept: bool) -> None:
+    answer = Command("Page.handleJavaScriptDialog", {"accept": accept}, "s1")
+    opening = {"type": kind, "message": "never kept"}
+    assert guard().event("Page.javascriptDialogOpening", opening, "s1") == [Denied(Denial.DIALOG), answer]
 
 
 def test_a_popup_is_closed_and_loads_nothing() -> None:
