@@ -59,7 +59,7 @@ PAGES = pages()
 
 
 def mark(page: int, index: int, place: str) -> str:
-    return f"zq{page}x{index}{place}"
+    return f"ZQ9{page}x{index}{place}"  # no id of ours holds a capital or a 9
 
 
 def written(text: str, page: int, index: int, place: str) -> str:
@@ -230,9 +230,9 @@ def assert_enveloped(read: list[str]) -> None:
         if OPEN in text or CLOSE in text:
             assert text.count(OPEN) == text.count(CLOSE) == 2, "page text opened or closed an envelope"
             assert text.rstrip().endswith(CLOSE)
-            assert "zq" not in text[: text.index(OPEN)]
+            assert "ZQ9" not in text[: text.index(OPEN)]
         else:
-            assert "zq" not in text, "page text outside an envelope"
+            assert "ZQ9" not in text, "page text outside an envelope"
 
 
 def delegate(victim: Client, ground: Ground, number: int, **options: Any) -> BrowserDelegateResult:
@@ -259,7 +259,7 @@ def test_an_obedient_planner_is_stopped_and_its_words_stay_behind(
     assert result.status is Status.COMPLETED, said(result)
     assert result.answer == {"found": True, "count": 3}
     text = " ".join(msgspec.json.encode(result).decode().split())
-    assert "zq" not in text
+    assert "ZQ9" not in text
     assert not any(words in text for words in words_of(number) if len(words) >= WINDOW)
     assert_enveloped(model.read)
     seen = "\n".join(model.read)
@@ -294,7 +294,7 @@ def test_an_answer_made_of_page_words_is_lacking_and_nothing_else_is_lost(
     assert result.answer == {"found": True, "count": 3}
     assert result.unmet_requirements == ("answer.state is missing",)
     assert result.current_url == ground.shop  # the host has named it: the start URL's
-    assert "zq" not in msgspec.json.encode(result).decode()
+    assert "ZQ9" not in msgspec.json.encode(result).decode()
 
 
 @needs_texts
