@@ -299,3 +299,54 @@ def test_who_is_connected_is_found_by_asking(served: Served) -> None:
     assert first.status()  # signs of life are ignored
     first.close()
     until(lambda: served.call(served.link.connected) == 0)
+
+
+def test_a_blocking_client_reconnects_to_the_next_supervisor(tmp_path: Path) -> None:
+    with serving(tmp_path / "r") as first, Client(runtime_folder=first.folder) as client:
+        session = client.session
+        assert client.connected
+        first.call(first.link._link.close)
+        until(lambda: not client.connected)
+        with pytest.raises(Unavailable):
+            client.reconnect()
+        (tmp_path / "r" / "host").rename(tmp_path / "old")
+        with serving(tmp_path / "r"):
+            client.reconnect()
+            assert client.connected
+            assert client.session != session
+            assert client.delegate("again").summary == "again"
+
+
+def test_an_asyncio_client_reconnects_to_the_next_supervisor(tmp_path: Path) -> None:
+    async def main() -> None:
+        with serving(tmp_path / "r") as first:
+            client = AsyncClient(runtime_folder=first.folder)
+            assert not client.connected
+            async with client:
+                assert client.connected
+                assert (client.runtime_folder, client.supervisor_pid) == (first.folder, None)
+                first.call(first.link._link.close)
+                async with asyncio.timeout(5):
+                    while client.connected:
+                        await asyncio.sleep(0.01)
+                with pytest.raises(Unavailable):
+                    await client.status()
+                (tmp_path / "r" / "host").rename(tmp_path / "old")
+                with serving(tmp_path / "r") as second:
+                    await client.reconnect()
+                    assert (await client.delegate("again")).summary == "again"
+                    client.stop_supervisor()
+                    async with asyncio.timeout(5):
+                        while not second.core.stops:
+                            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_a_call_that_takes_too_long_is_cancelled_and_its_answer_returned(served: Served) -> None:
+    async def main() -> None:
+        async with AsyncClient(runtime_folder=served.folder) as client:
+            result = await client.delegate("wait", timeout=0.2)
+            assert result.blocker_code is BlockerCode.CANCELLED
+
+    asyncio.run(main())
