@@ -4,11 +4,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench injection chaos build clean
+.PHONY: help setup demo test lint bench injection chaos miniwob build clean
 
 PYTHON := .venv/bin/python
 # Each kill is repeated this often by `make chaos`; `make test` does 5 of each.
 CHAOS_RUNS ?= 50
+# Seeds of each task of `make miniwob`, and which tasks: names, or `all` that have a planner.
+SEEDS ?= 5
+TASKS ?=
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +39,9 @@ injection: setup  ## every injected order of bastioncorpus and AgentDojo's web s
 
 chaos: setup  ## kill every process during a task, CHAOS_RUNS (50) times each
 	@$(PYTHON) -m pytest -m chaos -s tests/chaos --chaos-runs=$(CHAOS_RUNS)
+
+miniwob: setup  ## oracles against MiniWoB++, TASKS (the working set) at SEEDS (5) fresh seeds each
+	@$(PYTHON) -m tests.miniwob --seeds $(SEEDS) $(TASKS)
 
 build: setup  ## sdist and wheel into ./dist, with the built extension inside
 	@rm -rf dist

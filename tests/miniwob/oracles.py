@@ -1,0 +1,38 @@
+"""Which planner plays which task, and the working set that has to be solved whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.support.planner import Planner
+
+from .planners_forms import FORMS
+from .planners_pages import PAGES
+
+ORACLES: Final[Mapping[str, Planner]] = {**FORMS, **PAGES}
+
+# Tasks whose goal is to type a password that the page shows: a worker's tools refuse that (sensitive fields).
+REFUSED: Final[Mapping[str, str]] = dict.fromkeys(
+    ("enter-password", "login-user", "login-user-popup"), "refused by rule: it asks to type a password"
+)
+
+# Tasks of the working set that the tools can't do yet, and what is missing.
+OPEN: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("click-color", "email-inbox", "email-inbox-delete", "navigate-tree", "social-media", "tic-tac-toe"),
+        "elements that only a listener makes clickable, without text or role, are not shown",
+    ),
+    "click-menu": "a menu that opens while the pointer rests on it",
+    "copy-paste": "a long value of a field is shown cut",
+    "scroll-text": "a long value of a field is shown cut",
+}
+
+_WORKING: Final = """
+click-test click-test-2 click-button click-button-sequence click-checkboxes click-checkboxes-soft click-collapsible click-color
+click-dialog click-link click-menu click-option click-scroll-list click-tab click-tab-2 choose-date-easy choose-list copy-paste
+email-inbox email-inbox-delete enter-date enter-password enter-text enter-text-dynamic enter-time find-word focus-text focus-text-2
+guess-number login-user login-user-popup multi-layouts navigate-tree number-checkboxes phone-book read-table scroll-text search-engine
+simple-algebra simple-arithmetic social-media tic-tac-toe unicode-test use-autocomplete use-spinner
+"""
+WORKING_SET: Final = tuple(_WORKING.split())
