@@ -82,9 +82,10 @@ def test_dialogs_are_dismissed_and_reported(open_tab: Open) -> None:
 def test_new_tabs_are_reported_and_usable(open_tab: Open, world: World, name: str) -> None:
     tab = open_tab("/clicks")
     reply = tab.run("page_click", name=name)
-    assert changed(reply).new_tab is not None
-    assert "Page" in world.peer.run("page_observe", changed(reply).new_tab).text
-    world.peer.run("tabs_close", changed(reply).new_tab, tab="t1")
+    new_tab = changed(reply).new_tab
+    assert new_tab is not None
+    until(lambda: "Page" in world.peer.run("page_observe", new_tab).text, 5, "the new tab's page")
+    world.peer.run("tabs_close", new_tab, tab="t1")
 
 
 def test_settling_waits_for_what_the_click_set_going(open_tab: Open) -> None:

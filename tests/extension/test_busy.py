@@ -57,6 +57,7 @@ def test_the_tab_in_front_with_an_endless_script_waits_in_no_dialog(
 
 def test_an_alert_at_load_does_not_hold_up_a_tab_in_the_background(open_tab: Open, world: World) -> None:
     tab = open_tab("/home")
+    open_tab("/shop")  # stands in front now
     started = time.monotonic()
     tab.run("page_navigate", url=f"{world.site.base}/alert")
     assert "After the alert" in tab.observe()
