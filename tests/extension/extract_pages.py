@@ -42,6 +42,11 @@ box.addEventListener('scroll', () => { clearTimeout(due); due = setTimeout(draw,
 </script>"""
 
 EXTRACT_PAGES: Final[dict[str, str]] = {
+    "/long-framed": "<h1>Long</h1>"
+    + "".join(f"<p>Paragraph {i} of a page that goes on and on, as pages do.</p>" for i in range(150))
+    + "<iframe srcdoc='<button>Framed</button><a href=/in>Inner link</a>'></iframe>",
+    "/pages": """<div><a href=/a>One</a></div><ul class=pager><li><a href=?p=1>1</a><li><a href=?p=2>2</a><li><a href=?p=3>3</a><li><a href=?p=9>下一页</a></ul>
+    <p>Version <a href=/v/7>7</a> of 2026</p><button>加载更多</button><p><a href=/del>Delete</a> <a href=/news>News</a></p>""",
     "/grouped": """<table><caption>Trains</caption>
         <tr><th scope=col>From<th scope=col>To<th scope=col>Takes</tr>
         <tr><th colspan=3>Morning</tr><tr><td>A<td>B<td>1 h</tr><tr><td>A<td>C<td>2 h</tr>

@@ -111,6 +111,33 @@ def test_observe_keeps_hard_limits_and_a_cursor_goes_on(open_tab: Open) -> None:
     assert tab.run("page_scroll", ref=first).text  # refs of the first part are still valid
 
 
+def test_a_summary_goes_on_into_frames_and_its_cursor_behind(open_tab: Open) -> None:
+    tab = open_tab("/long-framed")
+    reply = tab.run("page_observe")
+    assert 'button "Framed"' in reply.text
+    assert "Paragraph 140 of" not in reply.text
+    assert reply.text.endswith(f"cursor={reply.cursor}")
+    assert reply.text.count("cursor=") == 1
+    seen = reply.text
+    for _ in range(10):
+        if not reply.cursor:
+            break
+        reply = tab.run("page_observe", cursor=reply.cursor)
+        seen += "\n" + reply.text
+    assert not reply.cursor
+    for number in range(150):
+        assert f"Paragraph {number} of" in seen
+
+
+def test_paging_and_links_that_act_come_first(open_tab: Open) -> None:
+    lines = open_tab("/pages").observe().splitlines()[1:]
+    said = [line.partition("] ")[2] for line in lines]
+    assert said[:7] == [
+        *('link "1"', 'link "2"', 'link "3"', 'link "下一页"', 'button "加载更多"', 'link "Delete"'),
+        'link "One"',
+    ]
+
+
 def test_an_older_observations_cursor_is_refused(open_tab: Open) -> None:
     tab = open_tab("/long")
     cursor = tab.run("page_observe", max_elements=10).cursor
