@@ -11,6 +11,7 @@ import { ancestorWith, attr, closest, collapse, flatContains, queryAll } from ".
 import { nameOf } from "./names";
 import { actsByName, pageNumber, pagingAmong, saysPaging } from "./paging";
 import { isDisabled, roleOf } from "./roles";
+import { hintOf } from "./marks";
 import { type Entry, clean, isControl, isItem, itemsOf, one, printItem, printLine, refsOf } from "./lines";
 import { headText } from "./rows";
 import type { Item, Line, RecordGroup, Token } from "./snapshot";
@@ -186,7 +187,7 @@ function tellControl(item: Item, region: Line["region"], paging: ReadonlySet<Ele
     },
   };
   // What cannot be operated now, or says nothing by which to choose it, is told where room is left.
-  const mute = item.name === "" && (item.role === "button" || item.role === "");
+  const mute = item.name === "" && (item.role === "button" || item.role === "") && hintOf(item.el) === "";
   (mute || isDisabled(item.el) ? ranks.headings : ranks.controls).push(entry);
 }
 
