@@ -18,14 +18,14 @@ import base64
 import binascii
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from ..protocol import limits as L
 from ..protocol.errors import ToolErrorCode
-from ..protocol.frames import Changes, PageReply
+from ..protocol.frames import Changes, Locator, PageReply
 from ..protocol.results import ArtifactKind
 from ..protocol.tools import (
     WORKER_TOOLS,
@@ -33,6 +33,7 @@ from ..protocol.tools import (
     ArtifactFormat,
     ExtractArgs,
     ExtractKind,
+    LocatorArgs,
     NavigateArgs,
     ScreenshotArgs,
     StatusArgs,
@@ -43,6 +44,7 @@ from ..protocol.tools import (
     WaitArgs,
     decode_args,
 )
+from . import locators
 from .leases import Lease, TaskTabs
 from .render import (
     MEDIA_TYPES,
@@ -58,6 +60,7 @@ from .render import (
 OPEN_TOOL: Final = "browser_tabs_open"
 LIST_TOOL: Final = "browser_tabs_list"
 CLOSE_TOOL: Final = "browser_tabs_close"
+LOCATE_OP: Final = "locate"  # the extension's word for finding a kept locator's element
 _WAIT_SLACK_MS: Final = 2_000  # over a wait's own ceiling, for the answer to travel
 _MAX_REASON_CHARS: Final = 300
 _PNG_HEAD: Final = struct.Struct(">8sI4sII")  # signature, chunk length, "IHDR", width, height
@@ -114,9 +117,16 @@ class Keep:
 
 
 def prepare(
-    name: str, raw: bytes, tabs: TaskTabs, *, calls_left: int, browser: str
+    name: str,
+    raw: bytes,
+    tabs: TaskTabs,
+    *,
+    calls_left: int,
+    browser: str,
+    kept: locators.Locators | None = None,
 ) -> Command | Local | Refusal:
-    """Judge one call. `name` is in the catalogue; `calls_left`: after this one; `browser`: chrome or private."""
+    """Judge one call. `name` is in the catalogue; `calls_left`: after this one; `browser`: chrome or private; `kept`:
+    the task's locators."""
     tool = WORKER_TOOLS[name]
     try:
         args = decode_args(tool, raw)
@@ -139,6 +149,8 @@ def prepare(
             return _open(args, tabs)
         case TabsActivateArgs():
             return _activate(args, tabs)
+        case LocatorArgs(locator=str() as locator):
+            return _locate(args, kept.get(locator) if kept is not None else None, tabs, tool.deadline_ms)
         case NavigateArgs(url=str() as url) if args.tab is None and tabs.active is None:
             return _open(TabsOpenArgs(url), tabs)
         case _:
@@ -162,6 +174,17 @@ def _in_tab(name: str, args: Args, tabs: TaskTabs, deadline_ms: int) -> Command 
     return Command(
         name, args, msgspec.json.encode(msgspec.structs.replace(args, tab=None)), deadline_ms, lease, url=url
     )
+
+
+def _locate(
+    args: LocatorArgs, locator: Locator | None, tabs: TaskTabs, deadline_ms: int
+) -> Command | Refusal:
+    if locator is None:
+        return Refusal(
+            ToolErrorCode.NOT_FOUND, "This task has no locator of that id.", "browser_page_locator"
+        )
+    command = _in_tab(LOCATE_OP, args, tabs, deadline_ms)
+    return command if isinstance(command, Refusal) else replace(command, json=msgspec.json.encode(locator))
 
 
 def _open(args: TabsOpenArgs, tabs: TaskTabs) -> Command | Refusal:
@@ -283,8 +306,10 @@ def _describe(changes: Changes | None) -> str:
 def keeps(command: Command) -> bool:
     """Whether `to_keep` has anything to do: it may take tens of milliseconds and is run in a thread."""
     args = command.args
-    return isinstance(args, ScreenshotArgs) or (
-        isinstance(args, ExtractArgs) and args.to_artifact is not None
+    return (
+        isinstance(args, ScreenshotArgs)
+        or (isinstance(args, ExtractArgs) and args.to_artifact is not None)
+        or (isinstance(args, LocatorArgs) and args.locator is None)
     )
 
 
@@ -295,6 +320,8 @@ def to_keep(command: Command, reply: PageReply) -> Keep | Refusal | None:
         return _picture(reply.image)
     if isinstance(args, ExtractArgs) and args.to_artifact is not None:
         return _rows(args.kind, args.to_artifact, reply)
+    if isinstance(args, LocatorArgs) and args.locator is None:
+        return _locator(reply)
     return None
 
 
@@ -315,6 +342,13 @@ def _rows(kind: ExtractKind, form: ArtifactFormat, reply: PageReply) -> Keep:
         return Keep(_KINDS[kind], MEDIA_TYPES[form], render_article(rows, form), about, preview)
     about = f"{kind.value} as {form.value}, {len(rows.rows):,} of {rows.total:,} rows"
     return Keep(_KINDS[kind], MEDIA_TYPES[form], render_rows(rows, form), about, preview_rows(rows))
+
+
+def _locator(reply: PageReply) -> Keep | Refusal:
+    if reply.locator is None:
+        return Refusal(ToolErrorCode.INTERNAL, "The browser sent no locator.", retryable=True)
+    data = locators.render(reply.locator, reply.url)
+    return Keep(ArtifactKind.LOCATOR, locators.MEDIA_TYPE, data, locators.describe(reply.locator))
 
 
 def _picture(image: str) -> Keep | Refusal:

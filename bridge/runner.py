@@ -24,6 +24,7 @@ from ..protocol.results import Browser
 from ..protocol.tools import NavigateArgs, TabsOpenArgs
 from .artifacts import ArtifactStore, NoRoom
 from .leases import TaskTabs
+from .locators import Locators
 from .network import Refusal as RefusalReason
 from .pagecalls import (
     CLOSE_TOOL,
@@ -82,6 +83,7 @@ class Session:
     task: Task
     tabs: TaskTabs
     port: BrowserPort | None = None
+    locators: Locators = field(default_factory=Locators)
     dispatched: bool = False  # the call in flight has been sent to the browser
     answer: PageReply | None = None  # and this came back
     verdicts: dict[Destination, tuple[str, float]] = field(default_factory=dict)
@@ -165,6 +167,7 @@ class Runner:
             session.tabs,
             calls_left=max(0, session.task.calls_left - 1),
             browser=Browser.CHROME.value if _is_user(session) else Browser.PRIVATE.value,
+            kept=session.locators,
         )
         match prepared:
             case Refusal():
@@ -219,6 +222,8 @@ class Runner:
             if isinstance(stored, Kept):
                 kept = stored
                 text = describe_kept(keep, kept.artifact)
+                if reply.locator is not None:
+                    session.locators.keep(kept.artifact, reply.locator)
             else:
                 keep = stored
         if isinstance(keep, Refusal):

@@ -822,6 +822,7 @@ class ExtCommand(ExtFrame, frozen=True, tag="command"):
     """Down: run `op` (the name of a page tool, or `release`) in Chrome tab `tab`; `args` as the tool's Struct.
 
     `browser_tabs_list` names the tabs it wants in `tabs`. `release` gives tab `tab` back: debugger off, nothing kept.
+    `locate` (`args`: a Locator) tries a locator again; its reply says the ref of what it found.
     """
 
     id: Count
@@ -860,6 +861,49 @@ class Rows(ExtPart, frozen=True):
     total: Count
 
 
+class LocatorBy(StrEnum):
+    """What a locator's candidate holds on to, the most durable first."""
+
+    TEST_ID = "test-id"
+    ID = "id"
+    NAME = "name"
+    LABEL = "label"
+    TEXT = "text"
+    STRUCTURE = "structure"
+
+
+Selector = Annotated[str, Meta(max_length=L.MAX_SELECTOR_CHARS)]
+
+
+class LocatorCandidate(ExtPart, frozen=True):
+    """One selector that has been tried: `css`, `xpath`, or both for the same element."""
+
+    by: LocatorBy
+    css: Selector | None = None
+    xpath: Selector | None = None
+
+
+class LocatorFrame(ExtPart, frozen=True):
+    """The child frame a locator is local to: its address without query, its name, how many frames it is in."""
+
+    url: Annotated[str, Meta(max_length=L.MAX_URL_CHARS)]
+    name: Annotated[str, Meta(max_length=L.MAX_NAME_CHARS)] = ""
+    depth: Annotated[int, Meta(ge=1, le=16)] = 1
+
+
+class Locator(ExtPart, frozen=True):
+    """How to find an element again. Both ways: up when captured, down (`locate`) to be tried again; never to a worker.
+
+    `hosts`: CSS of the open shadow hosts around it, outermost first; `frame`: absent in the main frame.
+    """
+
+    candidates: Annotated[tuple[LocatorCandidate, ...], Meta(min_length=1, max_length=L.MAX_CANDIDATES)]
+    role: Annotated[str, Meta(max_length=32)]
+    name: Annotated[str, Meta(max_length=L.MAX_NAME_CHARS)]
+    hosts: Annotated[tuple[Selector, ...], Meta(max_length=L.MAX_SHADOW_HOSTS)] = ()
+    frame: LocatorFrame | None = None
+
+
 class Changes(ExtPart, frozen=True):
     """What an action was seen to change."""
 
@@ -889,6 +933,7 @@ class PageReply(ExtPart, frozen=True):
     input: InputKind | None = None
     changes: Changes | None = None
     cursor: str = ""
+    locator: Locator | None = None
     settle_us: Count = 0  # of an action: how long its consequences were waited for, microseconds
 
 

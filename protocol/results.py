@@ -39,7 +39,7 @@ class PlannerKind(StrEnum):
 
 
 class ArtifactKind(StrEnum):
-    """What an artifact holds; `network-body`, `har` and `locator` come with their tools."""
+    """What an artifact holds; `network-body` and `har` come with their tools."""
 
     SCREENSHOT = "screenshot"
     TEXT = "text"
@@ -47,6 +47,7 @@ class ArtifactKind(StrEnum):
     TABLE = "table"
     LINKS = "links"
     ARTICLE = "article"
+    LOCATOR = "locator"
 
 
 Purpose = Annotated[

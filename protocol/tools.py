@@ -253,6 +253,21 @@ class ScreenshotArgs(Args, frozen=True):
     tab: TabId | None = None
 
 
+LocatorId = Annotated[
+    str,
+    Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="A locator kept before"),
+]
+
+
+class LocatorArgs(Args, frozen=True):
+    """Exactly one of `ref`, `target` (keeps how to find the element) and `locator` (finds it again)."""
+
+    ref: Ref | None = None
+    target: Target | None = None
+    locator: LocatorId | None = None
+    tab: TabId | None = None
+
+
 class Tool(Struct, frozen=True):
     """One catalogue entry. `effect`: it may change something outside the browser's own view of the page.
 
@@ -360,6 +375,13 @@ WORKER_TOOLS: Final[Mapping[str, Tool]] = {
             False,
             15_000,
         ),
+        Tool(
+            "browser_page_locator",
+            "Keeps tested CSS and XPath of an element as an artifact, its id comes back; with locator, gives the ref of that element now.",
+            LocatorArgs,
+            False,
+            L.ACTION_MS,
+        ),
     )
 }
 
@@ -372,6 +394,7 @@ _EXACTLY_ONE: Final[Mapping[type[Args], tuple[tuple[str, ...], ...]]] = {
     TypeArgs: (("ref", "target"),),
     SelectArgs: (("ref", "target"), ("values", "checked")),
     ScrollArgs: (("viewports", "to", "ref", "target"),),
+    LocatorArgs: (("ref", "target", "locator"),),
 }
 _AT_MOST_ONE: Final[Mapping[type[Args], tuple[tuple[str, ...], ...]]] = {
     PressArgs: (("ref", "target"),),

@@ -46,7 +46,8 @@ How you work:
 - Calls of one turn run in the order you give them and stop at the first failure; the rest is not run.
 - Don't repeat a call that failed in the same way; try another way.
 - Don't type passwords, codes or card data, and don't work around a refusal.
-- A deliverable is an artifact: make it with browser_page_screenshot, or browser_page_extract with to_artifact.
+- A deliverable is an artifact: make it with browser_page_screenshot, browser_page_locator, or browser_page_extract with
+  to_artifact.
 - End with {STRUCTURED_OUTPUT}: completed if the goal is reached, needs_user_input with a question if only the user can
   decide, blocked if the site or a rule stands in the way, failed otherwise. Don't guess results you have not seen."""
 

@@ -33,6 +33,8 @@ export const InputModeValues = ["auto", "always", "never"] as const;
 export type InputMode = (typeof InputModeValues)[number];
 export const KeyValues = ["Enter", "Tab", "Shift+Tab", "Escape", "Space", "Backspace", "Delete", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"] as const;
 export type Key = (typeof KeyValues)[number];
+export const LocatorByValues = ["test-id", "id", "name", "label", "text", "structure"] as const;
+export type LocatorBy = (typeof LocatorByValues)[number];
 export const ObserveModeValues = ["summary", "interactive", "document"] as const;
 export type ObserveMode = (typeof ObserveModeValues)[number];
 export const ScrollToValues = ["top", "bottom"] as const;
@@ -83,6 +85,7 @@ export interface PageReply {
   readonly input?: InputKind;
   readonly changes?: Changes;
   readonly cursor?: string;
+  readonly locator?: Locator;
   readonly settleUs?: number;
 }
 
@@ -108,6 +111,26 @@ export interface Changes {
   readonly checked?: boolean;
   readonly newTab?: number;
   readonly dialog?: string;
+}
+
+export interface Locator {
+  readonly candidates: ReadonlyArray<LocatorCandidate>;
+  readonly role: string;
+  readonly name: string;
+  readonly hosts?: ReadonlyArray<string>;
+  readonly frame?: LocatorFrame;
+}
+
+export interface LocatorCandidate {
+  readonly by: LocatorBy;
+  readonly css?: string;
+  readonly xpath?: string;
+}
+
+export interface LocatorFrame {
+  readonly url: string;
+  readonly name?: string;
+  readonly depth?: number;
 }
 
 export interface PageError {
@@ -276,6 +299,13 @@ export interface ScreenshotArgs {
   readonly tab?: string;
 }
 
+export interface LocatorArgs {
+  readonly ref?: string;
+  readonly target?: Target;
+  readonly locator?: string;
+  readonly tab?: string;
+}
+
 export type UpFrame = ExtHello | ExtProof | ExtPong | ExtReply | ExtEvent;
 export type DownFrame = ExtChallenge | ExtReady | ExtRefused | ExtPing | ExtCommand | ExtCancel;
 
@@ -296,6 +326,7 @@ export interface OpArgs {
   readonly browser_page_wait: WaitArgs;
   readonly browser_page_extract: ExtractArgs;
   readonly browser_page_screenshot: ScreenshotArgs;
+  readonly browser_page_locator: LocatorArgs;
 }
 
 /** Whether an op may change something outside the browser's own view of the page. */
@@ -315,6 +346,7 @@ export const OP_EFFECT: Readonly<Record<keyof OpArgs, boolean>> = {
   browser_page_wait: false,
   browser_page_extract: false,
   browser_page_screenshot: false,
+  browser_page_locator: false,
 };
 
 /** JSON Schema of each op's arguments. */
@@ -334,7 +366,11 @@ export const ARG_SCHEMAS: Readonly<Record<keyof OpArgs, object>> = {
   browser_page_wait: {"type": "object", "properties": {"until": {"enum": ["gone", "hidden", "idle", "load", "text", "url", "visible"]}, "text": {"type": "string", "maxLength": 200, "minLength": 1}, "url": {"type": "string", "maxLength": 200, "minLength": 1}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "timeout_ms": {"type": "integer", "minimum": 100, "maximum": 30000}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["until"], "additionalProperties": false},
   browser_page_extract: {"type": "object", "properties": {"kind": {"enum": ["article", "links", "list", "table", "text"]}, "region_ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "fields": {"type": "array", "items": {"type": "string", "maxLength": 80}, "maxItems": 32}, "limit": {"type": "integer", "minimum": 1, "maximum": 5000}, "main_only": {"type": "boolean"}, "to_artifact": {"enum": ["csv", "json", "markdown"]}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["kind"], "additionalProperties": false},
   browser_page_screenshot: {"type": "object", "properties": {"full_page": {"type": "boolean"}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
+  browser_page_locator: {"type": "object", "properties": {"ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "locator": {"type": "string", "maxLength": 64, "minLength": 1, "pattern": "^[A-Za-z0-9_-]+$"}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
 };
+
+/** JSON Schema of what a `locate` command carries. */
+export const LOCATOR_SCHEMA: object = {"type": "object", "properties": {"candidates": {"type": "array", "items": {"type": "object", "properties": {"by": {"enum": ["id", "label", "name", "structure", "test-id", "text"]}, "css": {"type": "string", "maxLength": 1000}, "xpath": {"type": "string", "maxLength": 1000}}, "required": ["by"], "additionalProperties": false}, "maxItems": 8, "minItems": 1}, "role": {"type": "string", "maxLength": 32}, "name": {"type": "string", "maxLength": 200}, "hosts": {"type": "array", "items": {"type": "string", "maxLength": 1000}, "maxItems": 8}, "frame": {"type": "object", "properties": {"url": {"type": "string", "maxLength": 4096}, "name": {"type": "string", "maxLength": 200}, "depth": {"type": "integer", "minimum": 1, "maximum": 16}}, "required": ["url"], "additionalProperties": false}}, "required": ["candidates", "role", "name"], "additionalProperties": false};
 
 /** JSON Schema of each frame that comes down, by its tag. */
 export const DOWN_SCHEMAS: Readonly<Record<DownFrame["t"], object>> = {

@@ -7,6 +7,7 @@ import { isElement, onePass, tagOf } from "../src/page/dom";
 import { nameOf } from "../src/page/names";
 import { roleOf } from "../src/page/roles";
 import { describeState } from "../src/page/states";
+import { captureAll, locateAll } from "./locators_tried";
 import { fuzzRefs } from "./refs_fuzz";
 
 /** All elements of the document in tree order, shadow content before light children; frames are not entered. */
@@ -48,6 +49,8 @@ const probe = {
   },
 
   fuzzRefs,
+  captureAll,
+  locateAll,
 };
 
 export type Probe = typeof probe;

@@ -166,6 +166,8 @@ def render() -> str:
     out.append("export const ARG_SCHEMAS: Readonly<Record<keyof OpArgs, object>> = {")
     out.extend(f"  {name}: {json.dumps(_args_schema(tool.args))}," for name, tool in ops.items())
     out.append("};\n")
+    out.append("/** JSON Schema of what a `locate` command carries. */")
+    out.append(f"export const LOCATOR_SCHEMA: object = {json.dumps(_schema(frames.Locator))};\n")
     out.append("/** JSON Schema of each frame that comes down, by its tag. */")
     out.append('export const DOWN_SCHEMAS: Readonly<Record<DownFrame["t"], object>> = {')
     out.extend(f"  {kind.__struct_config__.tag}: {json.dumps(_schema(kind))}," for kind in _DOWN)

@@ -5,7 +5,7 @@
  * connection is tried at every start, and what must survive lies in `chrome.storage.session`.
  */
 
-import { ARG_SCHEMAS, type ExtCommand, type ExtEvent, MAX_EXTENSION_FRAME, type OpArgs, type PageReply } from "../wire";
+import { ARG_SCHEMAS, type ExtCommand, type ExtEvent, type Locator, LOCATOR_SCHEMA, MAX_EXTENSION_FRAME, type OpArgs, type PageReply } from "../wire";
 import { misfit } from "../schema";
 import { Acting } from "./acting";
 import { Debugger } from "./attachment";
@@ -14,6 +14,7 @@ import { Link } from "./connection";
 import { Control } from "./control";
 import { Failure } from "./failure";
 import { Input } from "./input";
+import { Locators } from "./locators";
 import { Navigations } from "./navigation";
 import { Pages } from "./pages";
 import { closeStorage, type Pairing } from "./pairing";
@@ -63,6 +64,7 @@ const input = new Input(dbg);
 const tabs = new Tabs(session, control, dbg, navigations, pages, () => paired);
 const acting = new Acting(pages, dbg, input, navigations, tabs);
 const reading = new Reading(pages, dbg, input, navigations, tabs);
+const locators = new Locators(pages, tabs);
 
 const link = new Link({
   command: (command) => void execute(command),
@@ -94,6 +96,7 @@ const PAGE_OPS: Readonly<Record<Exclude<keyof OpArgs, "browser_tabs_list" | "bro
   browser_page_wait: (tab, args, context) => reading.wait(tab, args, context),
   browser_page_extract: (tab, args, context) => reading.extract(tab, args, context),
   browser_page_screenshot: (tab, args, context) => reading.screenshot(tab, args, context),
+  browser_page_locator: (tab, args, context) => locators.capture(tab, args, context),
 };
 
 /** Runs one command and sends its one reply, unless the bridge it came from is gone. */
@@ -121,12 +124,22 @@ async function perform(command: ExtCommand, context: Context): Promise<PageReply
     await control.release(tab);
     return {};
   }
+  if (command.op === "locate") {
+    const problem = misfit(LOCATOR_SCHEMA, args, "arguments");
+    if (problem !== "") throw new Failure("invalid-arguments", `Bad call: ${problem}`);
+    return await locators.locate(await needControlled(command), args as Locator, context);
+  }
   if (!Object.hasOwn(ARG_SCHEMAS, command.op)) throw new Failure("unknown-tool", "This extension does not know the tool");
   const op = command.op as keyof OpArgs;
   const problem = misfit(ARG_SCHEMAS[op], args, "arguments");
   if (problem !== "") throw new Failure("invalid-arguments", `Bad call: ${problem}`);
   if (op === "browser_tabs_list") return await tabs.list(command.tabs ?? []);
   if (op === "browser_tabs_open") return await tabs.open(args as OpArgs["browser_tabs_open"], context);
+  const tab = await needControlled(command);
+  return await PAGE_OPS[op](tab, args as never, context);
+}
+
+async function needControlled(command: ExtCommand): Promise<number> {
   const tab = needTab(command);
   if (!session.controlled(tab)) {
     await chrome.tabs.get(tab);
@@ -135,7 +148,7 @@ async function perform(command: ExtCommand, context: Context): Promise<PageReply
     }
     session.take(tab);
   }
-  return await PAGE_OPS[op](tab, args as never, context);
+  return tab;
 }
 
 function needTab(command: ExtCommand): number {

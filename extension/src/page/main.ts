@@ -6,7 +6,7 @@
  * reported as `internal` without its text, which could hold page data.
  */
 
-import type { Key, ObserveMode, ScrollTo } from "../wire";
+import type { Key, Locator, ObserveMode, ScrollTo } from "../wire";
 import { aim, arrival, armGuard, focus, inputArrived, required, scroll, syntheticClick } from "./act";
 import { withinBudget } from "./budget";
 import { isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
@@ -19,6 +19,7 @@ import { find } from "./find";
 import { framesBut, frameSpot, seat } from "./frames";
 import { syntheticEnter, syntheticPress } from "./keys";
 import { isSensitiveField } from "./names";
+import { capture, locate } from "./locator";
 import { begin, labelOf, nextNumber, pin, type Pointer, refOf, resolve, sweep } from "./refs";
 import { observe } from "./render";
 import { roleOf } from "./roles";
@@ -232,6 +233,16 @@ const OPS = {
   unmask() {
     unmask();
     return {};
+  },
+
+  locator(args: Pointer) {
+    const el = onePass(() => required(args));
+    return { locator: onePass(() => capture(el)), said: called(el), version: pageVersion() };
+  },
+
+  locate(args: { locator: Locator }) {
+    const el = onePass(() => locate(args.locator));
+    return { text: `[${refOf(el, roleOf(el), labelOf(el))}] ${called(el)}`, version: pageVersion() };
   },
 
   seat,
