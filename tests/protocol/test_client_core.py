@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -190,3 +192,16 @@ def test_a_typed_answer_and_a_policy_are_built_from_plain_values() -> None:
     assert core.delegate_request("g", policy=request.policy).policy == request.policy
     sent = msgspec.json.decode(core.delegate_args(request))
     assert (sent["answer"], sent["policy"]) == (schema, policy)
+
+
+def test_the_client_imports_nothing_but_zeromq_msgspec_and_the_standard_library() -> None:
+    code = (
+        "import sys; from browsercell.protocol import AsyncClient, Client; "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    foreign = {name for name in done.stdout.split() if not name.startswith("_")}
+    # pyzmq makes the one while it runs and takes the other where it is installed.
+    assert foreign - {"cython_runtime", "typing_extensions"} == {"browsercell", "msgspec", "zmq"}

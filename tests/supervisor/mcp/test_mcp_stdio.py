@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from browsercell.supervisor.mcp.logs import ContentFree
 
@@ -113,3 +114,27 @@ def test_a_log_line_holds_no_content_of_libraries() -> None:
     except ValueError:
         theirs.exc_info = sys.exc_info()
     assert ContentFree().format(theirs).endswith("mcp.server:7 ValueError")
+
+
+def test_over_http_it_says_where_it_is_and_ends_with_its_signal(served: Served) -> None:
+    state = f"{served.folder}-state"
+    with process(served, "--http", "--port", "0", "--json", "--set", f"places.state_folder={state}") as child:
+        assert child.stdout is not None
+        told = json.loads(child.stdout.readline())
+        token = Path(told["tokenFile"]).read_text().strip()
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})  # fmt: skip
+        headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        with httpx2.Client() as http:
+            refused = http.post(told["url"], content=body, headers=headers)
+            assert refused.status_code == 401
+            answer = http.post(
+                told["url"], content=body, headers={**headers, "Authorization": f"Bearer {token}"}
+            )
+            assert answer.status_code == 200
+            assert '"browsercell"' in answer.text
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=END_SECONDS)
+    assert (child.returncode, out) == (0, "")
+    assert token not in err
+    assert "Traceback" not in err
