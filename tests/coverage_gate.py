@@ -29,6 +29,7 @@ ONE_SHELL: Final = 50.0
 ELSEWHERE: Final[dict[str, str]] = {
     "supervisor/__main__.py": "tests/live/test_cli.py",
     "supervisor/cli/demo.py": "tests/live/test_memory_proof.py",
+    "supervisor/cli/mcp.py": "tests/supervisor/mcp/test_mcp_stdio.py",
     "supervisor/cli/run.py": "tests/live/test_cli.py",
     "supervisor/mcp/stdio.py": "tests/supervisor/mcp/test_mcp_stdio.py",
     "supervisor/service.py": "tests/live/test_cli_faults.py",
