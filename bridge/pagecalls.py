@@ -300,6 +300,10 @@ def _describe(changes: Changes | None) -> str:
         parts.append(f"It is now {'checked' if changes.checked else 'not checked'}.")
     if changes.dialog:
         parts.append("A dialog of the page was dismissed.")
+    if changes.value_length is not None and changes.value:
+        parts.append(f"The field now holds {changes.value_length:,} characters.")
+    if changes.download:
+        parts.append("The page began a download, which this task does not get.")
     return " ".join(parts)
 
 

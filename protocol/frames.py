@@ -915,6 +915,7 @@ class Changes(ExtPart, frozen=True):
     checked: bool | None = None
     new_tab: int | None = None
     dialog: str = ""  # alert, confirm, prompt, beforeunload: it was dismissed
+    download: bool = False  # the page began one; where it goes is the browser's rule
 
 
 class PageReply(ExtPart, frozen=True):

@@ -72,6 +72,7 @@ MAX_FIND_HITS: Final = 50
 MAX_NAME_CHARS: Final = 200  # an accessible name as a worker sees it; longer ones are cut
 MAX_TYPED_CHARS: Final = 10_000
 MAX_QUERY_CHARS: Final = 200
+MAX_KEY_TIMES: Final = 100  # from one end of a usual slider to the other
 MAX_SELECT_VALUES: Final = 50
 MAX_FIELDS: Final = 32
 MAX_SCREENSHOT_PIXELS: Final = 16_000_000

@@ -94,7 +94,7 @@ class ArtifactFormat(StrEnum):
 
 
 class Key(StrEnum):
-    """Allow-list of `browser_page_press`."""
+    """Allow-list of `browser_page_press`. Copy, cut and paste are refused in the user's Chrome: its clipboard is theirs."""
 
     ENTER = "Enter"
     TAB = "Tab"
@@ -111,6 +111,39 @@ class Key(StrEnum):
     END = "End"
     PAGE_UP = "PageUp"
     PAGE_DOWN = "PageDown"
+    F2 = "F2"
+    SHIFT_ENTER = "Shift+Enter"
+    SHIFT_ARROW_UP = "Shift+ArrowUp"
+    SHIFT_ARROW_DOWN = "Shift+ArrowDown"
+    SHIFT_ARROW_LEFT = "Shift+ArrowLeft"
+    SHIFT_ARROW_RIGHT = "Shift+ArrowRight"
+    SHIFT_HOME = "Shift+Home"
+    SHIFT_END = "Shift+End"
+    ALT_ARROW_UP = "Alt+ArrowUp"
+    ALT_ARROW_DOWN = "Alt+ArrowDown"
+    CONTROL_ENTER = "Control+Enter"
+    CONTROL_HOME = "Control+Home"
+    CONTROL_END = "Control+End"
+    CONTROL_ARROW_LEFT = "Control+ArrowLeft"
+    CONTROL_ARROW_RIGHT = "Control+ArrowRight"
+    CONTROL_A = "Control+A"
+    CONTROL_B = "Control+B"
+    CONTROL_I = "Control+I"
+    CONTROL_Z = "Control+Z"
+    CONTROL_Y = "Control+Y"
+    CONTROL_C = "Control+C"
+    CONTROL_X = "Control+X"
+    CONTROL_V = "Control+V"
+
+
+class Gesture(StrEnum):
+    """What `browser_page_click` does to the element."""
+
+    CLICK = "click"
+    DOUBLE = "double"
+    CONTEXT = "context"
+    HOVER = "hover"
+    DRAG = "drag"
 
 
 class StatusArgs(Args, frozen=True):
@@ -157,7 +190,7 @@ class FindArgs(Args, frozen=True):
 
 
 class ClickArgs(Args, frozen=True):
-    """Exactly one of `ref`, `name` (with `role`) and `target`."""
+    """Exactly one of `ref`, `name` (with `role`) and `target`; `to_ref` or `to_target` (same frame) goes with drag."""
 
     ref: Ref | None = None
     name: (
@@ -166,6 +199,9 @@ class ClickArgs(Args, frozen=True):
     ) = None
     role: Role | None = None
     target: Target | None = None
+    gesture: Annotated[Gesture, Meta(description="Default click; drag goes to to_ref")] = Gesture.CLICK
+    to_ref: Ref | None = None
+    to_target: Target | None = None
     tab: TabId | None = None
 
 
@@ -186,11 +222,13 @@ class PressArgs(Args, frozen=True):
     key: Key
     ref: Ref | None = None
     target: Target | None = None
+    times: Annotated[int, Meta(ge=1, le=L.MAX_KEY_TIMES, description="How often, default once")] = 1
     tab: TabId | None = None
 
 
 class SelectArgs(Args, frozen=True):
-    """Exactly one of `ref` and `target`; exactly one of `values` (labels or values of options) and `checked`."""
+    """Exactly one of `ref` and `target`; exactly one of `values` (labels or values of options; a slider's
+    one number) and `checked`."""
 
     ref: Ref | None = None
     target: Target | None = None
@@ -333,7 +371,7 @@ WORKER_TOOLS: Final[Mapping[str, Tool]] = {
         ),
         Tool(
             "browser_page_click",
-            "Clicks an element by ref, or by exact name and role.",
+            "Clicks an element by ref, or by exact name and role; also double and context clicks, hovering and dragging.",
             ClickArgs,
             True,
             L.ACTION_MS,
@@ -345,10 +383,10 @@ WORKER_TOOLS: Final[Mapping[str, Tool]] = {
             True,
             L.ACTION_MS,
         ),
-        Tool("browser_page_press", "Presses one allowed key.", PressArgs, True, L.ACTION_MS),
+        Tool("browser_page_press", "Presses one allowed key or combination.", PressArgs, True, L.ACTION_MS),
         Tool(
             "browser_page_select",
-            "Chooses options, or sets a checkbox, radio button or switch.",
+            "Chooses options, sets a checkbox, radio button or switch, or moves a slider to a value.",
             SelectArgs,
             True,
             L.ACTION_MS,
@@ -423,6 +461,10 @@ def check_relations(args: Args) -> str:
             return f"give at most one of {', '.join(group)}"
     if isinstance(args, ClickArgs) and args.role is not None and args.name is None:
         return "role goes with name"
+    if isinstance(args, ClickArgs):
+        ends = sum(_given(args, field) for field in ("to_ref", "to_target"))
+        if ends != (args.gesture is Gesture.DRAG):
+            return "gesture drag takes exactly one of to_ref, to_target; other gestures take neither"
     if isinstance(args, WaitArgs):
         needed = _WAIT_NEEDS.get(args.until, ())
         if needed and not any(_given(args, field) for field in needed):
@@ -485,7 +527,8 @@ def worker_schema(tool: Tool) -> dict[str, Any]:
     """The schema a model sees: `target` left out, docstrings of our types left out."""
     schema = inline_schema(tool.args)
     schema.pop("description", None)
-    schema.get("properties", {}).pop("target", None)
+    for name in ("target", "to_target"):
+        schema.get("properties", {}).pop(name, None)
     return schema
 
 

@@ -12,6 +12,7 @@ export const MAX_EXTRACT_CHARS = 24000;
 export const MAX_EXTRACT_ROWS = 5000;
 export const MAX_FIND_HITS = 50;
 export const MAX_NAME_CHARS = 200;
+export const MAX_KEY_TIMES = 100;
 export const MAX_SCREENSHOT_PIXELS = 16000000;
 export const MAX_SCREENSHOT_BYTES = 16777216;
 export const MIN_TOKEN_CHARS = 16;
@@ -25,13 +26,15 @@ export const ExtRefusalValues = ["old-extension", "old-bridge", "not-paired", "n
 export type ExtRefusal = (typeof ExtRefusalValues)[number];
 export const ExtractKindValues = ["text", "list", "table", "links", "article"] as const;
 export type ExtractKind = (typeof ExtractKindValues)[number];
+export const GestureValues = ["click", "double", "context", "hover", "drag"] as const;
+export type Gesture = (typeof GestureValues)[number];
 export const HistoryValues = ["back", "forward", "reload"] as const;
 export type History = (typeof HistoryValues)[number];
 export const InputKindValues = ["trusted", "synthetic"] as const;
 export type InputKind = (typeof InputKindValues)[number];
 export const InputModeValues = ["auto", "always", "never"] as const;
 export type InputMode = (typeof InputModeValues)[number];
-export const KeyValues = ["Enter", "Tab", "Shift+Tab", "Escape", "Space", "Backspace", "Delete", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"] as const;
+export const KeyValues = ["Enter", "Tab", "Shift+Tab", "Escape", "Space", "Backspace", "Delete", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown", "F2", "Shift+Enter", "Shift+ArrowUp", "Shift+ArrowDown", "Shift+ArrowLeft", "Shift+ArrowRight", "Shift+Home", "Shift+End", "Alt+ArrowUp", "Alt+ArrowDown", "Control+Enter", "Control+Home", "Control+End", "Control+ArrowLeft", "Control+ArrowRight", "Control+A", "Control+B", "Control+I", "Control+Z", "Control+Y", "Control+C", "Control+X", "Control+V"] as const;
 export type Key = (typeof KeyValues)[number];
 export const LocatorByValues = ["test-id", "id", "name", "label", "text", "structure"] as const;
 export type LocatorBy = (typeof LocatorByValues)[number];
@@ -111,6 +114,7 @@ export interface Changes {
   readonly checked?: boolean;
   readonly newTab?: number;
   readonly dialog?: string;
+  readonly download?: boolean;
 }
 
 export interface Locator {
@@ -230,6 +234,9 @@ export interface ClickArgs {
   readonly name?: string;
   readonly role?: string;
   readonly target?: Target;
+  readonly gesture?: Gesture;
+  readonly to_ref?: string;
+  readonly to_target?: Target;
   readonly tab?: string;
 }
 
@@ -252,6 +259,7 @@ export interface PressArgs {
   readonly key: Key;
   readonly ref?: string;
   readonly target?: Target;
+  readonly times?: number;
   readonly tab?: string;
 }
 
@@ -358,9 +366,9 @@ export const ARG_SCHEMAS: Readonly<Record<keyof OpArgs, object>> = {
   browser_page_navigate: {"type": "object", "properties": {"url": {"type": "string", "maxLength": 4096, "minLength": 1}, "history": {"enum": ["back", "forward", "reload"]}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_observe: {"type": "object", "properties": {"mode": {"enum": ["document", "interactive", "summary"]}, "max_elements": {"type": "integer", "minimum": 1, "maximum": 200}, "max_chars": {"type": "integer", "minimum": 200, "maximum": 24000}, "cursor": {"type": "string", "maxLength": 32}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_find: {"type": "object", "properties": {"query": {"type": "string", "maxLength": 200, "minLength": 1}, "role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "limit": {"type": "integer", "minimum": 1, "maximum": 50}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["query"], "additionalProperties": false},
-  browser_page_click: {"type": "object", "properties": {"ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
+  browser_page_click: {"type": "object", "properties": {"ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "gesture": {"enum": ["click", "context", "double", "drag", "hover"]}, "to_ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "to_target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_type: {"type": "object", "properties": {"text": {"type": "string", "maxLength": 10000}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "clear": {"type": "boolean"}, "submit": {"type": "boolean"}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["text"], "additionalProperties": false},
-  browser_page_press: {"type": "object", "properties": {"key": {"enum": ["ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp", "Backspace", "Delete", "End", "Enter", "Escape", "Home", "PageDown", "PageUp", "Shift+Tab", "Space", "Tab"]}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["key"], "additionalProperties": false},
+  browser_page_press: {"type": "object", "properties": {"key": {"enum": ["Alt+ArrowDown", "Alt+ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp", "Backspace", "Control+A", "Control+ArrowLeft", "Control+ArrowRight", "Control+B", "Control+C", "Control+End", "Control+Enter", "Control+Home", "Control+I", "Control+V", "Control+X", "Control+Y", "Control+Z", "Delete", "End", "Enter", "Escape", "F2", "Home", "PageDown", "PageUp", "Shift+ArrowDown", "Shift+ArrowLeft", "Shift+ArrowRight", "Shift+ArrowUp", "Shift+End", "Shift+Enter", "Shift+Home", "Shift+Tab", "Space", "Tab"]}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "times": {"type": "integer", "minimum": 1, "maximum": 100}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["key"], "additionalProperties": false},
   browser_page_select: {"type": "object", "properties": {"ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "values": {"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 50}, "checked": {"type": "boolean"}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_scroll: {"type": "object", "properties": {"viewports": {"type": "number", "minimum": -20, "maximum": 20}, "to": {"enum": ["bottom", "top"]}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": [], "additionalProperties": false},
   browser_page_wait: {"type": "object", "properties": {"until": {"enum": ["gone", "hidden", "idle", "load", "text", "url", "visible"]}, "text": {"type": "string", "maxLength": 200, "minLength": 1}, "url": {"type": "string", "maxLength": 200, "minLength": 1}, "ref": {"type": "string", "pattern": "^(f[0-9]{1,4})?e[0-9]{1,7}$"}, "target": {"type": "object", "properties": {"role": {"type": "string", "maxLength": 32, "minLength": 1, "pattern": "^[a-z]+$"}, "name": {"type": "string", "maxLength": 200, "minLength": 1}, "nth": {"type": "integer", "minimum": 1, "maximum": 1000}}, "required": ["role"], "additionalProperties": false}, "timeout_ms": {"type": "integer", "minimum": 100, "maximum": 30000}, "tab": {"type": "string", "pattern": "^t[0-9]{1,4}$"}}, "required": ["until"], "additionalProperties": false},

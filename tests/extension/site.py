@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from .cases import CASES
 from .extract_pages import EXTRACT_PAGES
 from .frame_pages import FRAME_PAGES, inner
+from .input_pages import GESTURE_PAGES, bundle, package_file
 from .mark_pages import MARK_PAGES
 
 BOOKS: Final = "".join(
@@ -31,6 +33,7 @@ def page(title: str, body: str) -> str:
 
 PAGES: Final[dict[str, str]] = {
     **{path: page(path, body) for path, body in EXTRACT_PAGES.items()},
+    **{path: page(path, body) for path, body in GESTURE_PAGES.items()},
     **FRAME_PAGES,
     **MARK_PAGES,
     "/endless": page("Endless", "<h1>Busy</h1><script>while (true) {}</script>"),
@@ -197,6 +200,16 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/hang":
             time.sleep(4)
             return self._answer("news at last", "text/plain")
+        if path.startswith("/npm/"):
+            data = package_file(path)
+            kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+            return self.send_error(404) if data is None else self._bytes(data, kind)
+        if path.startswith("/bundle/"):
+            return self._bytes(bundle(path[len("/bundle/") : -len(".js")]), "text/javascript")
+        if path == "/none":
+            self.send_response(204)
+            self.end_headers()
+            return None
         if path in ("/never", "/unfinished"):
             if path == "/unfinished":
                 self.send_response(200)
@@ -220,7 +233,9 @@ class Handler(BaseHTTPRequestHandler):
         return cast("_Server", self.server).stopping
 
     def _answer(self, text: str, kind: str) -> None:
-        body = text.encode()
+        self._bytes(text.encode(), kind)
+
+    def _bytes(self, body: bytes, kind: str) -> None:
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -4,11 +4,12 @@
  * An action marks the state before, acts once, settles, and reports what changed.
  */
 
-import type { Changes, ClickArgs, InputKind, PageReply, PressArgs, SelectArgs, TypeArgs } from "../wire";
+import { type Changes, type ClickArgs, type Gesture, type InputKind, type Key, MAX_KEY_TIMES, type PageReply, type PressArgs, type SelectArgs, type TypeArgs } from "../wire";
 import type { Settled } from "../page/settle";
 import { type Context, left } from "./command";
 import { Failure, isCutOff } from "./failure";
 import { DRAWN_MS, outwards } from "./frames";
+import type { Point } from "./input";
 import type { Watch } from "./navigation";
 import { Ops, pause, pick, type Pointing } from "./ops";
 import type { Answer } from "./pages";
@@ -18,9 +19,54 @@ const NETWORK_MS = 500; // what an action set going on the network may take befo
 const ARRIVAL_MS = 20; // between the browser's word that input was delivered and the page's own: either may be first
 const BEGIN_MS = 1_000; // a navigation that the page announced begins within this, or never
 
+const SAID: Readonly<Record<Exclude<Gesture, "click">, string>> = { double: "Double-clicked", context: "Right-clicked", hover: "Hovered over", drag: "Dragged" };
+
 export class Acting extends Ops {
   async click(tab: number, args: ClickArgs, context: Context): Promise<PageReply> {
-    return await this.inFrames(tab, args, context, (frame) => this.#click(tab, frame, pick(args, "ref", "name", "role", "target"), context));
+    const pointing = pick(args, "ref", "name", "role", "target");
+    const { gesture = "click" } = args;
+    if (gesture === "click") return await this.inFrames(tab, args, context, (frame) => this.#click(tab, frame, pointing, context));
+    if (gesture !== "drag") {
+      return await this.inFrames(tab, args, context, (frame) => this.#point(tab, frame, gesture, "gesture", { ...pointing, gesture }, context));
+    }
+    if (args.ref !== undefined && args.to_ref !== undefined && frameOf(args.ref) !== frameOf(args.to_ref)) {
+      throw new Failure("invalid-arguments", "A drag can't leave its frame");
+    }
+    const end = { ref: args.to_ref, target: args.to_target };
+    return await this.inFrames(tab, args, context, (frame) => this.#point(tab, frame, "drag", "drag", { ...pointing, end }, context));
+  }
+
+  /** Every gesture but the plain click. Trusted ones are sent while the page's guard swallows what would reach another element. */
+  async #point(tab: number, frame: number, gesture: Exclude<Gesture, "click">, op: "gesture" | "drag", args: object, context: Context): Promise<PageReply> {
+    const trusted = await this.input.trusted(tab, gesture === "hover" || gesture === "drag");
+    const before = await this.#before(tab);
+    const aimed = await this.#effective(context, () => this.pages.call<Gestured>(tab, frame, op, { ...args, trusted }, context));
+    const { said } = aimed.ok;
+    if (!trusted) return reply(`${SAID[gesture]} ${said}`, await this.#settle(tab, frame, before, context), "synthetic");
+    const out = (point: Point): Promise<Point> => outwards(this.pages, tab, frame, point, context);
+    const at = await out(aimed.ok);
+    switch (gesture) {
+      case "hover":
+        await this.input.hover(tab, at);
+        break;
+      case "double":
+        await this.input.doubleClick(tab, at);
+        break;
+      case "context":
+        await this.input.contextClick(tab, at);
+        break;
+      case "drag": {
+        const { to = aimed.ok, beyond = to, native = false } = aimed.ok;
+        await this.input.drag(tab, at, await out(to), await out(beyond), native);
+      }
+    }
+    await pause(ARRIVAL_MS);
+    const done = await this.#settle(tab, frame, before, context);
+    if (done.guard === "missed" && !done.moved) {
+      context.effect = false; // the page's guard swallowed it
+      throw new Failure("covered", "Something else lies where the element was", { retryable: true, nextTool: "browser_page_observe" });
+    }
+    return reply(`${SAID[gesture]} ${said}`, done, "trusted");
   }
 
   async #click(tab: number, frame: number, pointing: Pointing, context: Context): Promise<PageReply> {
@@ -63,7 +109,7 @@ export class Acting extends Ops {
     const trusted = await this.input.trusted(tab, false);
     const before = await this.#before(tab);
     const prepared = await this.#effective(context, () =>
-      this.pages.call<{ said: string; byScript: boolean }>(
+      this.pages.call<{ said: string } & Typed>(
         tab,
         frame,
         "type",
@@ -71,11 +117,13 @@ export class Acting extends Ops {
         context,
       ),
     );
-    let byScript = prepared.ok.byScript;
+    let { byScript, took } = prepared.ok;
     if (!byScript) {
       await this.input.text(tab, args.text);
-      byScript = (await this.pages.call<{ byScript: boolean }>(tab, frame, "typed", {}, context)).ok.byScript;
+      // A page that a key sends away says nothing more.
+      await this.#lastWords(async () => ({ byScript, took } = (await this.pages.call<Typed>(tab, frame, "typed", {}, context)).ok));
     }
+    if (!took) throw new Failure("not-editable", "The field did not take the text", { mayHaveEffect: true, nextTool: "browser_page_observe" });
     if (args.submit === true) {
       if (trusted) await this.input.press(tab, "Enter");
       else await this.#lastWords(() => this.pages.call(tab, frame, "enter", {}, context));
@@ -85,13 +133,15 @@ export class Acting extends Ops {
   }
 
   async press(tab: number, args: PressArgs, context: Context): Promise<PageReply> {
+    if (this.input.refused(args.key)) throw new Failure("policy-denied", "The clipboard of the user's Chrome is not used");
+    const { key, times = 1 } = args;
     return await this.inFrames(tab, args, context, async (frame) => {
       const trusted = await this.input.trusted(tab, true);
       const before = await this.#before(tab);
-      await this.#effective(context, () => this.pages.call(tab, frame, "press", { ...pick(args, "ref", "target"), key: args.key, trusted }, context));
-      if (trusted) await this.input.press(tab, args.key);
+      await this.#effective(context, () => this.pages.call(tab, frame, "press", { ...pick(args, "ref", "target"), key, times, trusted }, context));
+      if (trusted) await this.input.press(tab, key, times);
       const done = await this.#settle(tab, frame, before, context);
-      return reply(`Pressed ${args.key}`, done, trusted ? "trusted" : "synthetic");
+      return reply(`Pressed ${key}${times === 1 ? "" : ` ${times} times`}`, done, trusted ? "trusted" : "synthetic");
     });
   }
 
@@ -107,6 +157,7 @@ export class Acting extends Ops {
     const { kind, said, done, ref } = chosen.ok;
     if (kind === "native") return reply(`Selected in ${said}`, await this.#settle(tab, frame, before, context), "synthetic");
     context.effect = false;
+    if (kind === "slider") return await this.#slide(tab, frame, ref, said, Number(args.values?.[0]), context);
     if (kind === "check") {
       if (done) return { text: `${said} is so already`, ...(await this.placeNow(tab, context)) };
       const clicked = await this.#click(tab, frame, { ref }, context);
@@ -124,6 +175,46 @@ export class Acting extends Ops {
       if (!option.chosen) last = await this.#click(tab, frame, { ref: option.ref }, context);
     }
     return { ...last, ...(await this.placeNow(tab, context)), text: `Selected in ${said}` };
+  }
+
+  /**
+   * Moves a slider: a native one by its value; others by keys, as ARIA has them, and where keys do not reach the value, by its
+   * handle. Verified by what the slider says of itself.
+   */
+  async #slide(tab: number, frame: number, ref: string, said: string, value: number, context: Context): Promise<PageReply> {
+    const before = await this.#before(tab);
+    const look = async (): Promise<Slider> => (await this.#effective(context, () => this.pages.call<Slider>(tab, frame, "slide", { ref, value }, context))).ok;
+    const start = await look();
+    let at = start;
+    let how: InputKind = "synthetic";
+    if (!at.native && at.now !== value) {
+      const trusted = await this.input.trusted(tab, true);
+      how = trusted ? "trusted" : "synthetic";
+      const press = async (key: Key, times: number): Promise<Slider> => {
+        await this.#effective(context, () => this.pages.call(tab, frame, "press", { ref, key, times, trusted }, context));
+        if (trusted) await this.input.press(tab, key, times);
+        await pause(ARRIVAL_MS);
+        return await look();
+      };
+      // Steps are measured, not believed; the third round is for one that rounds.
+      for (let round = 0; round < 3 && at.now !== value; round++) {
+        const from = at.now ?? at.min;
+        at = await press(from < value ? "ArrowRight" : "ArrowLeft", 1);
+        const now = at.now ?? from;
+        const step = Math.abs(now - from);
+        if (step === 0) break;
+        const times = Math.min(Math.round(Math.abs(value - now) / step), MAX_KEY_TIMES);
+        if (times > 0) at = await press(now < value ? "ArrowRight" : "ArrowLeft", times);
+      }
+      if (at.now !== value) {
+        await this.#point(tab, frame, "drag", "drag", { ref, part: (value - at.min) / (at.max - at.min || 1) }, context);
+        at = await look();
+      }
+    }
+    const done = await this.#settle(tab, frame, before, context);
+    const text = at.native || at.now === value ? `Moved ${said} to ${value}` : `Moved ${said}; it now stands at ${at.now ?? "no number"}, not at ${value}`;
+    const answer = reply(text, done, how);
+    return at.now === start.now && !at.native ? answer : { ...answer, changes: { ...answer.changes, value: true } };
   }
 
   // -------------------------------------------------------------- helpers
@@ -151,6 +242,7 @@ export class Acting extends Ops {
 
   async #before(tab: number): Promise<Before> {
     this.dbg.takeDialog(tab);
+    this.dbg.takeDownload(tab);
     return { watch: this.navigations.watch(tab), dialogs: tab, began: performance.now() };
   }
 
@@ -213,6 +305,7 @@ export class Acting extends Ops {
       ...(settled === null || settled.ok.checked === null ? {} : { checked: settled.ok.checked }),
       ...(watch.newTab === undefined ? {} : { newTab: watch.newTab }),
       ...dialogChange(this.dbg.takeDialog(before.dialogs)),
+      ...(settled?.ok.download === true || this.dbg.takeDownload(before.dialogs) ? { download: true } : {}),
     };
     const guard = settled?.ok.guard ?? "none";
     if (watch.closed) return { changes, guard, moved: true, failed, url: "", title: "", version: "", settleUs: spent() };
@@ -235,16 +328,35 @@ interface Aimed {
   readonly said: string;
 }
 
+interface Gestured extends Aimed {
+  readonly to?: Point;
+  readonly beyond?: Point;
+  readonly native?: boolean;
+}
+
 interface Dispatched {
   readonly said: string;
   readonly settled: Promise<Answer<Settled>> | null;
 }
 
+/** `took`: the field holds what was typed, as far as can be told. */
+interface Typed {
+  readonly byScript: boolean;
+  readonly took: boolean;
+}
+
 interface Chosen {
   readonly said: string;
   readonly done: boolean;
-  readonly kind: "native" | "check" | "aria";
+  readonly kind: "native" | "check" | "aria" | "slider";
   readonly ref: string;
+}
+
+interface Slider {
+  readonly min: number;
+  readonly max: number;
+  readonly now: number | null;
+  readonly native: boolean;
 }
 
 interface Option {
@@ -269,6 +381,8 @@ interface Done {
   readonly version: string;
   readonly settleUs: number;
 }
+
+const frameOf = (ref: string): string => /^f[0-9]+/.exec(ref)?.[0] ?? "";
 
 /** The bridge puts the changes into words; only what it can't know is said here. */
 function reply(said: string, done: Done, input: InputKind): PageReply {

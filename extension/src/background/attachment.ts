@@ -38,6 +38,8 @@ interface State {
 export class Debugger {
   readonly #tabs = new Map<number, State>();
   readonly #dialogs = new Map<number, string>();
+  readonly #downloads = new Set<number>();
+  readonly #drags = new Map<number, (data: unknown) => void>();
   readonly #crashed = new Set<number>();
   readonly #session: Session;
   readonly #watcher: Watcher;
@@ -81,6 +83,18 @@ export class Debugger {
     const kind = this.#dialogs.get(tab) ?? "";
     this.#dialogs.delete(tab);
     return kind;
+  }
+
+  /** Whether a download has begun since this was last asked. */
+  takeDownload(tab: number): boolean {
+    return this.#downloads.delete(tab);
+  }
+
+  /** From now on Chrome's own drags are kept from the system; gives, as `begun`, the data of the next. */
+  async interceptDrag(tab: number): Promise<{ readonly begun: Promise<unknown> }> {
+    const begun = new Promise<unknown>((done) => this.#drags.set(tab, done));
+    await this.send(tab, "Input.setInterceptDrags", { enabled: true });
+    return { begun };
   }
 
   /** Finds attachments that an earlier service worker of ours made. */
@@ -217,6 +231,13 @@ export class Debugger {
         this.send(tab, "Page.handleJavaScriptDialog", { accept }).catch(() => undefined); // closed by someone else: fine
         return;
       }
+      case "Input.dragIntercepted":
+        this.#drags.get(tab)?.(params["data"]);
+        this.#drags.delete(tab);
+        return;
+      case "Page.downloadWillBegin":
+        this.#downloads.add(tab);
+        return;
       case "Network.requestWillBeSent":
         if (!LONG_LIVED.has(String(params["type"]))) state.requests.set(String(params["requestId"]), performance.now());
         return;

@@ -13,7 +13,7 @@ import { type Context, Runner } from "./command";
 import { Link } from "./connection";
 import { Control } from "./control";
 import { Failure } from "./failure";
-import { Input } from "./input";
+import { HOLDER, Input } from "./input";
 import { Locators } from "./locators";
 import { Navigations } from "./navigation";
 import { Pages } from "./pages";
@@ -71,8 +71,13 @@ const link = new Link({
   cancel: ({ id }) => runner.cancel(id),
   ready(mode, pairing) {
     input.mode = mode;
+    input.users = pairing.pairing === "user";
     paired = pairing;
-    void session.load().then(() => control.tell());
+    void session.load().then(() => {
+      control.tell();
+      // What an earlier service worker held is let go, too.
+      for (const tab of session.list()) if (session.take(tab).holders.includes(HOLDER)) input.letGo(tab);
+    });
   },
   lost() {
     epoch++;

@@ -209,7 +209,8 @@ export class Watch {
       if (load !== null && load.error !== "") {
         if (load.error !== "net::ERR_ABORTED") return { error: load.error };
         abortedAt ??= performance.now();
-        if (performance.now() - abortedAt >= ABORT_GRACE_MS) return { error: load.error };
+        // Given up without another page coming: answered by 204, by a download, or stopped by the page; the old one stays.
+        if (performance.now() - abortedAt >= ABORT_GRACE_MS) return inside && !load.committed ? "nothing" : { error: load.error };
       } else {
         abortedAt = null;
       }

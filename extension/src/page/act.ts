@@ -6,7 +6,7 @@
  * settle step's (`settle.ts`).
  */
 
-import { closest, elementAt, flatContains, isShown, labelsOf, rectOf, rectsOf, scrollerOf, visibility } from "./dom";
+import { bodyOf, closest, deepActive, elementAt, flatContains, isShown, labelsOf, rectOf, rectsOf, scrollerOf, visibility } from "./dom";
 import { Fault } from "./fault";
 import { type Pointer, resolve } from "./refs";
 import { isDisabled, isFocusable, roleOf } from "./roles";
@@ -103,7 +103,7 @@ function reaches(el: Element, hit: Element): boolean {
 
 // ---------------------------------------------------------------- the guard of trusted clicks
 
-const GUARDED = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "auxclick"] as const;
+const GUARDED = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "auxclick", "dblclick", "contextmenu"] as const;
 let disarm: (() => void) | null = null;
 let guardState: "none" | "hit" | "missed" = "none";
 let whenArrived: Promise<void> = Promise.resolve();
@@ -169,7 +169,8 @@ export function syntheticClick(at: Aim): void {
   send(new PointerEvent("pointerdown", { ...down, ...pointer }));
   if (send(new MouseEvent("mousedown", down))) {
     const focusable = closest(at.hit, (node) => isFocusable(node));
-    if (focusable instanceof HTMLElement) focusable.focus({ preventScroll: true });
+    if (focusable === null) unfocus();
+    else focus(focusable);
   }
   send(new PointerEvent("pointerup", { ...base, ...pointer, detail: 1 }));
   send(new MouseEvent("mouseup", { ...base, detail: 1 }));
@@ -177,9 +178,30 @@ export function syntheticClick(at: Aim): void {
   else send(new MouseEvent("click", { ...base, detail: 1 }));
 }
 
-export const focus = (el: Element): void => {
-  if (el instanceof HTMLElement || el instanceof SVGElement) el.focus({ preventScroll: true });
-};
+/** Focuses an element. A window without the focus fires no event for it: those are made here, as pages wait for them. */
+export function focus(el: Element): void {
+  if (el instanceof HTMLElement || el instanceof SVGElement) moveTo(el, () => el.focus({ preventScroll: true }));
+}
+
+/** Takes the focus from whatever has it, as a click on nothing does. */
+function unfocus(): void {
+  const el = deepActive();
+  if (el instanceof HTMLElement && el !== bodyOf(document)) moveTo(null, () => el.blur());
+}
+
+function moveTo(target: Element | null, move: () => void): void {
+  const before = deepActive();
+  move();
+  if (document.hasFocus() || deepActive() === before) return;
+  const tell = (el: Element | null, type: string, bubbles: boolean, relatedTarget: Element | null): void => {
+    if (el !== null && el !== bodyOf(document)) EventTarget.prototype.dispatchEvent.call(el, new FocusEvent(type, { bubbles, composed: true, view: window, relatedTarget }));
+  };
+  tell(before, "blur", false, target);
+  tell(before, "focusout", true, target);
+  tell(target, "focus", false, before);
+  tell(target, "focusin", true, before);
+}
+
 
 // ---------------------------------------------------------------- scrolling
 

@@ -1,12 +1,18 @@
 /** Fields and choices: which element takes text, typing by script, options of native and ARIA lists, checked states. */
 
 import { focus } from "./act";
-import { attr, collapse, flatContains, has, isInput, isTextArea, rectOf, visibility } from "./dom";
+import { attr, collapse, flatContains, has, isConnected, isInput, isTextArea, rectOf, visibility } from "./dom";
+import { selectContent, typeIntoEditor } from "./editors";
 import { Fault } from "./fault";
 import { isSensitiveField, nameOf } from "./names";
+import { strike } from "./keys";
 import { matching } from "./refs";
 import { hiddenControl, isDisabled, isEditableHost, roleOf } from "./roles";
 import { checkedOf } from "./states";
+import { keyOfCharacter } from "../keyboard";
+
+/** Text up to this long is typed key by key, as widgets that listen for keys expect. */
+const KEYED_CHARS = 200;
 
 const SETTABLE = new Set(["date", "datetime-local", "month", "week", "time", "color", "range"]);
 const NOT_TEXT = new Set(["button", "checkbox", "file", "hidden", "image", "radio", "reset", "submit"]);
@@ -19,7 +25,7 @@ export function field(el: Element): { el: Element; setOnly: boolean } {
     throw new Fault("sensitive-field", "This field holds a secret; browsercell does not type into it");
   }
   if (isDisabled(inner)) throw new Fault("disabled", "The field is disabled", { retryable: true, next: "browser_page_observe" });
-  if (has(inner, "readonly")) throw new Fault("not-editable", "The field is read-only", { next: "browser_page_observe" });
+  if (has(inner, "readonly")) throw new Fault("not-editable", "The field is read-only; it may open something to choose from when clicked", { next: "browser_page_observe" });
   if (visibility(inner) !== "shown") throw new Fault("not-visible", "The field is not visible", { retryable: true, next: "browser_page_observe" });
   return { el: inner, setOnly: isInput(inner) && SETTABLE.has(inner.type) };
 }
@@ -33,7 +39,7 @@ function innerField(el: Element): Element | null {
 }
 
 /** Focuses the field and selects what typing shall replace; without `clear` the caret goes to the end. */
-export function prepareField(el: Element, clear: boolean): void {
+export async function prepareField(el: Element, clear: boolean): Promise<void> {
   const rect = rectOf(el);
   if (rect.top < 0 || rect.bottom > innerHeight) el.scrollIntoView({ block: "center", inline: "nearest", behavior: "instant" });
   focus(el);
@@ -49,36 +55,78 @@ export function prepareField(el: Element, clear: boolean): void {
     }
     return;
   }
-  const selection = getSelection();
-  selection?.selectAllChildren(el);
-  if (!clear) selection?.collapseToEnd();
+  await selectContent(el, clear);
 }
 
-/** Types by script: prototype setter and events for fields, an editing command for editable content. */
-export function syntheticType(el: Element, text: string, clear: boolean): void {
-  prepareField(el, clear);
-  if (isInput(el) || isTextArea(el)) {
-    setValue(el, clear ? text : el.value + text, text);
-    return;
+/**
+ * Types by script: key by key with the events that widgets listen for, by the prototype's setter; into editable content by what
+ * its editor takes. Gives whether the field took the text.
+ */
+export async function syntheticType(el: Element, text: string, clear: boolean): Promise<boolean> {
+  if (!isInput(el) && !isTextArea(el)) return el instanceof HTMLElement && (await typeIntoEditor(el, text, clear));
+  await prepareField(el, clear);
+  const before = el.value;
+  const start = clear ? "" : before;
+  const keyed = text.length <= KEYED_CHARS ? [...text] : [];
+  if (keyed.length === 0) {
+    write(el, start + text, text);
+  } else {
+    let soFar = start;
+    for (const char of keyed) {
+      const facts = keyOfCharacter(char);
+      if (char === "\n" || facts.code === "" || strike(el, "keydown", facts)) {
+        if (facts.code === "" || strike(el, "keypress", facts)) {
+          // A page that formats while one types has changed what stands there.
+          if (soFar !== start) soFar = el.value;
+          soFar += char;
+          write(el, soFar, char);
+        }
+      }
+      if (facts.code !== "") strike(el, "keyup", facts);
+    }
   }
-  if (text === "") document.execCommand("delete");
-  else if (!document.execCommand("insertText", false, text)) {
-    el.textContent = clear ? text : (el.textContent ?? "") + text;
-    EventTarget.prototype.dispatchEvent.call(el, new InputEvent("input", { bubbles: true, composed: true, inputType: "insertText", data: text }));
-  }
+  EventTarget.prototype.dispatchEvent.call(el, new Event("change", { bubbles: true }));
+  return el.value !== before || el.value === start + text || !isConnected(el);
 }
+
+/** Sets a field that takes no letters: date, time, colour, range. Throws `invalid-arguments` if the value is none of its kind. */
+export function setField(el: HTMLInputElement, value: string): void {
+  focus(el);
+  const before = el.value;
+  const wanted = value.trim();
+  inputValue?.call(el, wanted);
+  const bad = wanted !== "" && (el.type === "range" || el.type === "color" ? !sameValue(el, wanted) : el.value === "");
+  if (bad) {
+    inputValue?.call(el, before);
+    throw new Fault("invalid-arguments", `A field of type ${el.type} takes ${FORMS[el.type] ?? "another form of value"}`, { retryable: true, next: "browser_page_type" });
+  }
+  announce(el);
+}
+
+/** How values of such fields are written (HTML, section 2.3.5 and 4.10.5). */
+const FORMS: Readonly<Record<string, string>> = {
+  date: "YYYY-MM-DD",
+  "datetime-local": "YYYY-MM-DDTHH:MM",
+  month: "YYYY-MM",
+  week: "YYYY-Www",
+  time: "HH:MM, 24 hours",
+  color: "#rrggbb",
+  range: "a number within its bounds that is one of its steps",
+};
+
+const sameValue = (el: HTMLInputElement, wanted: string): boolean =>
+  el.type === "range" ? Number(el.value) === Number(wanted) : el.value === wanted.toLowerCase();
 
 const inputValue = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")?.set;
 const areaValue = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value")?.set;
 
-function setValue(el: HTMLInputElement | HTMLTextAreaElement, value: string, typed: string): void {
+function write(el: HTMLInputElement | HTMLTextAreaElement, value: string, typed: string): void {
   const setter = isTextArea(el) ? areaValue : inputValue;
   setter?.call(el, value);
   EventTarget.prototype.dispatchEvent.call(
     el,
     new InputEvent("input", { bubbles: true, composed: true, inputType: "insertText", data: typed }),
   );
-  EventTarget.prototype.dispatchEvent.call(el, new Event("change", { bubbles: true }));
 }
 
 export const announce = (el: Element): void => {

@@ -5,42 +5,68 @@ import { attr, closest, deepActive, formOf, isInput, isSelect, isShown, isTextAr
 import { announce } from "./fields";
 import { isDisabled, isEditableHost, isFocusable } from "./roles";
 import { valueOf } from "./states";
+import { type Chord, chordOf, type KeyFacts } from "../keyboard";
 import type { Key } from "../wire";
-
-const KEYS: Readonly<Record<Key, { key: string; code: string; keyCode: number }>> = {
-  Enter: { key: "Enter", code: "Enter", keyCode: 13 },
-  Tab: { key: "Tab", code: "Tab", keyCode: 9 },
-  "Shift+Tab": { key: "Tab", code: "Tab", keyCode: 9 },
-  Escape: { key: "Escape", code: "Escape", keyCode: 27 },
-  Space: { key: " ", code: "Space", keyCode: 32 },
-  Backspace: { key: "Backspace", code: "Backspace", keyCode: 8 },
-  Delete: { key: "Delete", code: "Delete", keyCode: 46 },
-  ArrowUp: { key: "ArrowUp", code: "ArrowUp", keyCode: 38 },
-  ArrowDown: { key: "ArrowDown", code: "ArrowDown", keyCode: 40 },
-  ArrowLeft: { key: "ArrowLeft", code: "ArrowLeft", keyCode: 37 },
-  ArrowRight: { key: "ArrowRight", code: "ArrowRight", keyCode: 39 },
-  Home: { key: "Home", code: "Home", keyCode: 36 },
-  End: { key: "End", code: "End", keyCode: 35 },
-  PageUp: { key: "PageUp", code: "PageUp", keyCode: 33 },
-  PageDown: { key: "PageDown", code: "PageDown", keyCode: 34 },
-};
 
 /** Key events on the focused element, and what a browser would do for them where a script can do it. */
 export function syntheticPress(key: Key): void {
+  const chord = chordOf(key);
   const el = deepActive() ?? document.body;
-  const init = { ...KEYS[key], shiftKey: key === "Shift+Tab", bubbles: true, cancelable: true, composed: true, view: window };
-  const go = EventTarget.prototype.dispatchEvent.call(el, new KeyboardEvent("keydown", init));
-  if (go) keyDefault(el, key);
-  EventTarget.prototype.dispatchEvent.call(el, new KeyboardEvent("keyup", init));
+  const go = strike(el, "keydown", chord) && (chord.text === undefined || chord.control || chord.alt || strike(el, "keypress", chord));
+  if (go) chordDefault(el, chord);
+  strike(deepActive() ?? document.body, "keyup", chord);
 }
 
-function keyDefault(el: Element, key: Key): void {
+/** One key event; false if the page took it. */
+export function strike(el: Element, type: "keydown" | "keypress" | "keyup", facts: KeyFacts & Partial<Chord>): boolean {
+  const { key, code, keyCode, shift = false, control = false, alt = false } = facts;
+  const init = { key, code, keyCode, which: keyCode, shiftKey: shift, ctrlKey: control, altKey: alt, bubbles: true, cancelable: true, composed: true, view: window };
+  return EventTarget.prototype.dispatchEvent.call(el, new KeyboardEvent(type, init));
+}
+
+/** Editing commands of combinations; the clipboard is closed to scripts. */
+const COMMANDS: Readonly<Record<string, string>> = { B: "bold", I: "italic", Y: "redo", Z: "undo" };
+
+function chordDefault(el: Element, chord: Chord): void {
+  const { name } = chord;
+  if (chord.alt) return;
+  if (chord.control) {
+    if (name === "A") {
+      if (isInput(el) || isTextArea(el)) el.select();
+      else document.execCommand("selectAll");
+    }
+    const command = COMMANDS[name];
+    if (command !== undefined) document.execCommand(command);
+    if (name === "Home" || name === "End") keyDefault(el, name);
+    return;
+  }
+  if (chord.shift && name !== "Tab" && name !== "Enter") {
+    const [way, by] = SELECTING[name] ?? [];
+    if (way !== undefined && isEditableHost(el)) getSelection()?.modify("extend", way, by);
+    return;
+  }
+  keyDefault(el, chord.shift && name === "Tab" ? "Shift+Tab" : chord.shift ? "Shift+Enter" : name);
+}
+
+const SELECTING: Readonly<Record<string, readonly ["forward" | "backward", "character" | "line" | "lineboundary"]>> = {
+  ArrowLeft: ["backward", "character"],
+  ArrowRight: ["forward", "character"],
+  ArrowUp: ["backward", "line"],
+  ArrowDown: ["forward", "line"],
+  Home: ["backward", "lineboundary"],
+  End: ["forward", "lineboundary"],
+};
+
+function keyDefault(el: Element, key: string): void {
   const textual = isTextArea(el) || isEditableHost(el) || (isInput(el) && valueOf(el) !== null);
   switch (key) {
     case "Enter":
       if (isTextArea(el) || isEditableHost(el)) document.execCommand("insertText", false, "\n");
       else if (isInput(el) && valueOf(el) !== null) submitForm(el);
       else if (el instanceof HTMLElement && el !== document.body) el.click();
+      return;
+    case "Shift+Enter":
+      if (isTextArea(el) || isEditableHost(el)) document.execCommand("insertLineBreak");
       return;
     case "Space":
       if (textual) document.execCommand("insertText", false, " ");
@@ -65,20 +91,32 @@ function keyDefault(el: Element, key: Key): void {
     case "ArrowUp":
     case "ArrowDown":
       if (isSelect(el)) stepSelect(el, key === "ArrowDown" ? 1 : -1);
+      else if (isStepped(el)) step(el, key === "ArrowUp" ? 1 : -1);
       else if (!textual) scrollBy({ top: key === "ArrowDown" ? 40 : -40, behavior: "instant" });
       return;
     case "ArrowLeft":
     case "ArrowRight":
-      if (!textual) scrollBy({ left: key === "ArrowRight" ? 40 : -40, behavior: "instant" });
+      if (isStepped(el) && el.type === "range") step(el, key === "ArrowRight" ? 1 : -1);
+      else if (!textual) scrollBy({ left: key === "ArrowRight" ? 40 : -40, behavior: "instant" });
       return;
     case "Home":
     case "End":
-      if (!textual) scrollTo({ top: key === "Home" ? 0 : 1e9, behavior: "instant" });
+      if (isStepped(el) && el.type === "range") step(el, key === "Home" ? -1e6 : 1e6);
+      else if (!textual) scrollTo({ top: key === "Home" ? 0 : 1e9, behavior: "instant" });
       return;
     case "PageUp":
     case "PageDown":
       scrollBy({ top: innerHeight * (key === "PageDown" ? 0.9 : -0.9), behavior: "instant" });
   }
+}
+
+const isStepped = (el: Element): el is HTMLInputElement => isInput(el) && (el.type === "range" || el.type === "number");
+
+/** Chrome keeps the value within the field's bounds. */
+function step(el: HTMLInputElement, by: number): void {
+  if (by > 0) HTMLInputElement.prototype.stepUp.call(el, by);
+  else HTMLInputElement.prototype.stepDown.call(el, -by);
+  announce(el);
 }
 
 function stepSelect(el: HTMLSelectElement, step: number): void {

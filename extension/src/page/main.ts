@@ -6,23 +6,25 @@
  * reported as `internal` without its text, which could hold page data.
  */
 
-import type { Key, Locator, ObserveMode, ScrollTo } from "../wire";
+import type { Gesture, Key, Locator, ObserveMode, ScrollTo } from "../wire";
 import { aim, arrival, armGuard, focus, inputArrived, required, scroll, syntheticClick } from "./act";
 import { withinBudget } from "./budget";
-import { isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
+import { deepActive, isConnected, isInput, isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
 import { extract, type Extraction } from "./extract";
 import { articleReady } from "./reader";
 import { Fault, type FaultShape } from "./fault";
-import { ariaOption, checkable, field, prepareField, selectNative, syntheticType, unknownOption } from "./fields";
+import { ariaOption, checkable, field, prepareField, selectNative, setField, syntheticType, unknownOption } from "./fields";
 import { find } from "./find";
 import { framesBut, frameSpot, seat } from "./frames";
+import { aimDrag, aimSlide, syntheticContext, syntheticDouble, syntheticDrag, syntheticHover } from "./gestures";
 import { syntheticEnter, syntheticPress } from "./keys";
 import { isSensitiveField } from "./names";
 import { capture, locate } from "./locator";
 import { begin, labelOf, nextNumber, pin, type Pointer, refOf, resolve, sweep } from "./refs";
 import { observe } from "./render";
-import { roleOf } from "./roles";
+import { isDisabled, roleOf } from "./roles";
+import { bounds, slideValue } from "./sliders";
 import { markBefore, remember, settle } from "./settle";
 import { valueOf } from "./states";
 import { waitFor, type WaitFor } from "./wait";
@@ -49,6 +51,8 @@ const cancelled = new Set<number>();
 
 /** A line about the element for the worker: role and name as it was told them. */
 const called = (el: Element): string => `${roleOf(el) || "element"} ${JSON.stringify(labelOf(el))}`;
+
+const named = (el: Element): { el: Element; said: string } => ({ el, said: called(el) });
 
 const OPS = {
   observe(args: { mode: ObserveMode; maxElements: number; maxChars: number; cursor?: string; header: boolean }) {
@@ -88,28 +92,64 @@ const OPS = {
     return { x: at.x, y: at.y, said };
   },
 
+  /** Hovers, double or context clicks by script, or aims for trusted input and arms the guard. */
+  gesture(args: Pointer & { gesture: Exclude<Gesture, "click" | "drag">; trusted: boolean }) {
+    const { el, said } = onePass(() => named(required(args)));
+    const at = aim(el);
+    markBefore(el);
+    if (args.trusted) {
+      armGuard(el);
+    } else if (args.gesture === "hover") {
+      syntheticHover(at);
+    } else if (args.gesture === "context") {
+      syntheticContext(at);
+    } else {
+      syntheticClick(at);
+      syntheticClick(at);
+      syntheticDouble(at);
+    }
+    return { x: at.x, y: at.y, said };
+  },
+
+  /** Drags to another element, or a slider's handle to a `part` of its track: by script, or aimed and guarded. */
+  async drag(args: Pointer & { end?: Pointer; part?: number; trusted: boolean }) {
+    const { el, said, aimed } = onePass(() => {
+      const from = named(required(args));
+      const end = args.end === undefined ? null : named(required(args.end));
+      const aimed = end === null ? aimSlide(from.el, args.part ?? 0) : aimDrag(from.el, end.el);
+      return { el: from.el, said: end === null ? from.said : `${from.said} to ${end.said}`, aimed };
+    });
+    markBefore(el);
+    if (args.trusted) armGuard(el);
+    else await syntheticDrag(aimed);
+    const { from, to, beyond, native } = aimed;
+    return { x: from.x, y: from.y, to, beyond, native, said };
+  },
+
   /** Types by script, or focuses and selects for trusted typing. */
-  type(args: Pointer & { text: string; clear: boolean; trusted: boolean }) {
+  async type(args: Pointer & { text: string; clear: boolean; trusted: boolean }) {
     const asked = required(args);
     const { el, setOnly } = field(asked);
     const said = called(asked);
     markBefore(el);
-    const byScript = !args.trusted || setOnly;
-    if (byScript) syntheticType(el, args.text, args.clear);
-    else prepareField(el, args.clear);
     typed = { el: new WeakRef(el), text: args.text, clear: args.clear, before: valueOf(el) ?? "" };
-    return { said, byScript };
+    const byScript = !args.trusted || setOnly;
+    let took = true;
+    if (setOnly && isInput(el)) setField(el, args.text);
+    else if (byScript) took = await syntheticType(el, args.text, args.clear);
+    else await prepareField(el, args.clear);
+    return { said, byScript, took };
   },
 
   /** After trusted typing: whether the field holds the text; if it took nothing at all, types by script. */
-  typed() {
+  async typed() {
     const el = typed?.el.deref();
-    if (typed === null || el === undefined) return { byScript: false };
+    if (typed === null || el === undefined || !isConnected(el)) return { byScript: false, took: true };
     const value = valueOf(el) ?? "";
     const wanted = typed.clear ? typed.text : typed.before + typed.text;
     const untouched = value === typed.before && wanted !== typed.before;
-    if (untouched) syntheticType(el, typed.text, typed.clear);
-    return { byScript: untouched };
+    if (untouched) return { byScript: true, took: await syntheticType(el, typed.text, typed.clear) };
+    return { byScript: false, took: true };
   },
 
   enter() {
@@ -119,11 +159,11 @@ const OPS = {
   },
 
   /** Focuses what the key is for; by script also presses it. */
-  press(args: Pointer & { key: Key; trusted: boolean }) {
+  press(args: Pointer & { key: Key; times: number; trusted: boolean }) {
     const el = resolve(args);
     if (el !== null) focus(el);
-    markBefore(el);
-    if (!args.trusted) syntheticPress(args.key);
+    markBefore(el ?? deepActive());
+    if (!args.trusted) for (let i = 0; i < args.times; i++) syntheticPress(args.key);
     return {};
   },
 
@@ -143,10 +183,26 @@ const OPS = {
       return { said, done: true, kind: "native" as const, ref: "" };
     }
     const role = roleOf(el);
+    if (role === "slider" || role === "spinbutton") {
+      const wanted = Number(values[0]);
+      if (values.length !== 1 || Number.isNaN(wanted)) throw new Fault("invalid-arguments", "This takes exactly one number", { next: "browser_page_select" });
+      return { said, done: slideValue(el) === wanted, kind: "slider" as const, ref: refOf(el, role, labelOf(el)) };
+    }
     if (role !== "listbox" && role !== "combobox" && role !== "button" && role !== "tree" && role !== "radiogroup" && role !== "menu") {
       throw new Fault("invalid-arguments", "The element is no list of options", { next: "browser_page_observe" });
     }
     return { said, done: false, kind: "aria" as const, ref: refOf(el, role, labelOf(el)) };
+  },
+
+  /** A slider's range and where it stands; a native one is set at once. */
+  slide(args: { ref: string; value: number }) {
+    const el = required({ ref: args.ref });
+    if (isDisabled(el)) throw new Fault("disabled", "The slider is disabled", { retryable: true, next: "browser_page_observe" });
+    const { min, max } = bounds(el);
+    if (args.value < min || args.value > max) throw new Fault("invalid-arguments", "The value is outside of the slider's range", { next: "browser_page_observe" });
+    markBefore(el);
+    if (isInput(el)) setField(el, String(args.value));
+    return { min, max, now: slideValue(el), native: isInput(el) };
   },
 
   /** The ref of a visible option; waits up to `timeout` ms for one to appear. */

@@ -11,6 +11,7 @@ import { pageVersion } from "./digest";
 import { endGuard } from "./act";
 import { isSensitiveField } from "./names";
 import { checkedOf, valueOf } from "./states";
+import { turn } from "./turns";
 
 const QUIET_MS = 60; // a pause this long between mutations counts as settled: four frames of a busy page
 const MAX_MS = 500; // animations and tickers never pause
@@ -31,6 +32,8 @@ export interface Settled {
   readonly valueLength: number | null;
   readonly checked: boolean | null;
   readonly guard: "none" | "hit" | "missed";
+  /** A download has begun, as far as the page itself can tell. */
+  readonly download: boolean;
   /** A navigation to another document has begun. */
   readonly leaving: boolean;
   readonly version: string;
@@ -43,6 +46,7 @@ let observer: MutationObserver | null = null;
 let mutations = 0;
 let lastMutation = 0;
 let leaving = false;
+let download = false;
 /** Version of the last observation or action, while nothing was seen to change since. */
 let known: string | null = null;
 
@@ -59,7 +63,8 @@ const saw = (records: MutationRecord[]): void => {
 
 const onNavigate = (event: Event): void => {
   const to = (event as Event & { destination?: { sameDocument?: boolean }; downloadRequest?: string | null });
-  if (to.destination?.sameDocument === false && (to.downloadRequest ?? null) === null) leaving = true;
+  if ((to.downloadRequest ?? null) !== null) download = true;
+  else if (to.destination?.sameDocument === false) leaving = true;
 };
 
 const navigation = (globalThis as { navigation?: EventTarget }).navigation;
@@ -69,6 +74,7 @@ export function markBefore(el: Element | null): void {
   stop();
   mutations = 0;
   leaving = false;
+  download = false;
   const secret = el !== null && isSensitiveField(el);
   mark = {
     url: location.href,
@@ -112,7 +118,7 @@ export async function settle(): Promise<Settled> {
   if (before === null) {
     const version = pageVersion();
     known = version;
-    return { url: false, page: false, focus: false, value: false, valueLength: null, checked: null, guard, leaving, version, took: since(started) };
+    return { url: false, page: false, focus: false, value: false, valueLength: null, checked: null, guard, download, leaving, version, took: since(started) };
   }
   const { el } = before;
   const alive = el !== null && isConnected(el);
@@ -128,6 +134,7 @@ export async function settle(): Promise<Settled> {
     valueLength: value === null ? null : value.length,
     checked: checked !== null && checked !== before.checked ? checked === true : null,
     guard,
+    download,
     leaving,
     version,
     took: since(started),
@@ -137,15 +144,3 @@ export async function settle(): Promise<Settled> {
 }
 
 const since = (started: number): number => Math.round((performance.now() - started) * 1_000);
-
-/** One turn of the event loop, without a timer's clamp: what the action has queued goes first. */
-function turn(): Promise<void> {
-  return new Promise((done) => {
-    const channel = new MessageChannel();
-    channel.port1.onmessage = () => {
-      channel.port1.close();
-      done();
-    };
-    channel.port2.postMessage(0);
-  });
-}
