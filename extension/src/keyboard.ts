@@ -37,7 +37,6 @@ const NAMED: Readonly<Record<string, KeyFacts>> = {
   End: { key: "End", code: "End", keyCode: 35 },
   PageUp: { key: "PageUp", code: "PageUp", keyCode: 33 },
   PageDown: { key: "PageDown", code: "PageDown", keyCode: 34 },
-  F2: { key: "F2", code: "F2", keyCode: 113 },
 };
 
 export function chordOf(key: Key): Chord {

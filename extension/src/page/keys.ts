@@ -48,13 +48,11 @@ function chordDefault(el: Element, chord: Chord): void {
   keyDefault(el, chord.shift && name === "Tab" ? "Shift+Tab" : chord.shift ? "Shift+Enter" : name);
 }
 
-const SELECTING: Readonly<Record<string, readonly ["forward" | "backward", "character" | "line" | "lineboundary"]>> = {
+const SELECTING: Readonly<Record<string, readonly ["forward" | "backward", "character" | "line"]>> = {
   ArrowLeft: ["backward", "character"],
   ArrowRight: ["forward", "character"],
   ArrowUp: ["backward", "line"],
   ArrowDown: ["forward", "line"],
-  Home: ["backward", "lineboundary"],
-  End: ["forward", "lineboundary"],
 };
 
 function keyDefault(el: Element, key: string): void {
