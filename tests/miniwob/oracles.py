@@ -24,8 +24,6 @@ OPEN: Final[Mapping[str, str]] = {
         "elements that only a listener makes clickable, without text or role, are not shown",
     ),
     "click-menu": "a menu that opens while the pointer rests on it",
-    "copy-paste": "a long value of a field is shown cut",
-    "scroll-text": "a long value of a field is shown cut",
 }
 
 _WORKING: Final = """
