@@ -53,7 +53,7 @@ import { roleOf } from "./roles";
 const MAX_NODES = 120; // elements of a record: more is a section of the page
 const MAX_RUNS = 60;
 const MAX_RUN = 200; // characters of a run that count
-const MAX_RECORDS = 300; // of a group; a longer one is compared without tolerance
+const MAX_RECORDS = 400; // of a group; a longer one is compared without tolerance
 const NEAR = 3; // siblings on either side that are asked whether they repeat the element
 const MAX_DEPTH = 12; // ancestors that can be the record
 const MAX_PATH = 64;
