@@ -43,9 +43,13 @@ class CdpError(Exception):
 
 
 class Chromium:
-    """One browser with a fresh profile; `close` ends it and removes the profile."""
+    """One browser with a fresh profile; `close` ends it and removes the profile, unless `keep` was set.
 
-    def __init__(self, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+    `loads`: it starts with the built extension in it.
+    """
+
+    def __init__(self, *flags: str, environment: Mapping[str, str] | None = None, loads: bool = True) -> None:
+        self.keep = False
         self.profile = Path(tempfile.mkdtemp(prefix="bct-chromium-"))
         commands_out, commands_in = os.pipe()
         replies_out, replies_in = os.pipe()
@@ -55,7 +59,7 @@ class Chromium:
             binary,
             *_FLAGS,
             f"--user-data-dir={self.profile}",
-            f"--load-extension={DIST}",
+            *([f"--load-extension={DIST}"] if loads else []),
             *flags,
             "about:blank",
         ]
@@ -181,7 +185,8 @@ class Chromium:
         self._reader.join(5)
         os.close(self._in)
         os.close(self._out)
-        shutil.rmtree(self.profile, ignore_errors=True)  # a late child may still write; the system cleans
+        if not self.keep:
+            shutil.rmtree(self.profile, ignore_errors=True)  # a late child may still write; the system cleans
 
 
 def _move_up(fd: int) -> int:

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, cast
 from urllib.parse import urlsplit
 
+from .case_pages import CASE_PAGES
 from .cases import CASES
 from .extract_pages import EXTRACT_PAGES
 from .frame_pages import FRAME_PAGES, inner
@@ -36,6 +37,7 @@ PAGES: Final[dict[str, str]] = {
     **{path: page(path, body) for path, body in GESTURE_PAGES.items()},
     **FRAME_PAGES,
     **MARK_PAGES,
+    **{path: page(path, body) for path, body in CASE_PAGES.items()},
     "/endless": page("Endless", "<h1>Busy</h1><script>while (true) {}</script>"),
     "/endless-later": page("Endless", "<h1>Busy</h1><script>onload = () => { while (true) {} }</script>"),
     "/many": page("Many", "".join(f"<button>b{i}</button>" for i in range(100_000))),

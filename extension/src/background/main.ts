@@ -97,7 +97,11 @@ const PAGE_OPS: Readonly<Record<Exclude<keyof OpArgs, "browser_tabs_list" | "bro
   browser_page_type: (tab, args, context) => acting.type(tab, args, context),
   browser_page_press: (tab, args, context) => acting.press(tab, args, context),
   browser_page_select: (tab, args, context) => acting.select(tab, args, context),
-  browser_page_scroll: (tab, args, context) => reading.scroll(tab, args, context),
+  browser_page_scroll: async (tab, args, context) => {
+    // A tab in the background tells its page of no scrolling unless it draws (seen), so lists that grow would not.
+    await input.trusted(tab, !(await chrome.tabs.get(tab)).active);
+    return await reading.scroll(tab, args, context);
+  },
   browser_page_wait: (tab, args, context) => reading.wait(tab, args, context),
   browser_page_extract: (tab, args, context) => reading.extract(tab, args, context),
   browser_page_screenshot: (tab, args, context) => reading.screenshot(tab, args, context),
