@@ -7,7 +7,6 @@ What a page saw is read from the page itself, with the same tools.
 from __future__ import annotations
 
 import base64
-import os
 import shutil
 import struct
 import time
@@ -337,22 +336,4 @@ def test_a_restarted_browser_is_still_paired(user: User) -> None:
     user.restart()
     tab = Tab(user, "/shop")
     assert "Books" in tab.run("page_observe").text
-    tab.run("tabs_close")
-
-
-@pytest.mark.skipif(
-    "BROWSERCELL_SLEEP" not in os.environ, reason="waits a minute: BROWSERCELL_SLEEP=1 runs it"
-)
-def test_a_sleeping_service_worker_wakes_and_keeps_its_tabs(user: User) -> None:
-    tab = Tab(user, "/refs")
-    ref = tab.ref('"Buy"')
-    count = len(user.peer.closes)
-    until(
-        lambda: len(user.peer.closes) > count,
-        40,
-        "sleep: nothing is sent, so Chrome stops the worker after 30 s",
-    )
-    until(user.peer.connected.is_set, 40, "the alarm")
-    tab.run("page_click", ref=ref)
-    tab.says("first")
     tab.run("tabs_close")
