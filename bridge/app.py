@@ -118,6 +118,7 @@ class Bridge:
         self._hub: Hub | None = None
         self._desk: Desk | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None  # when it fires
         self._over: asyncio.Future[int] = self._loop.create_future()
         self._stop_seconds = STOP_SECONDS
         self._loop.set_exception_handler(self._crashed)
@@ -404,12 +405,15 @@ class Bridge:
 
     def _arm(self) -> None:
         """One timer for all workers, at the earliest thing to do."""
-        if self._timer is not None:
-            self._timer.cancel()
         due = min(
             (at for entry in self._workers.values() if (at := entry.machine.next_due()) is not None),
             default=None,
         )
+        if self._timer is not None:
+            if self._due == due:
+                return  # most frames change nothing of it
+            self._timer.cancel()
+        self._due = due
         self._timer = None if due is None else self._loop.call_at(due, self._tick)
 
     def _tick(self) -> None:

@@ -142,22 +142,25 @@ class Port:
         try:
             self._table.sent(key)
             await self._send(wire, key, command, wait)
-            # asyncio.wait leaves the future alone, a timeout around `await answer` would cancel it.
-            await asyncio.wait({answer}, timeout=max(0.0, deadline - self._clock()))
-            if not answer.done():
+            try:
+                async with asyncio.timeout(max(0.0, deadline - self._clock())):
+                    return await answer
+            except TimeoutError:
+                if answer.done() and not answer.cancelled():
+                    return answer.result()  # it came in the same turn
                 for failed in self._table.expire(deadline):
                     await self._give_up(failed, wire)
-            return answer.result()
+                return self._waiter(key).result()
         except asyncio.CancelledError:
             cancelled = self._table.cancel(key)
             if cancelled is not None:
                 await self._give_up(cancelled, wire)
             raise
         finally:
-            self._waiting.pop(key, None)
+            last = self._waiting.pop(key, answer)
             self._ops.pop(key, None)
-            if answer.done():
-                answer.exception()  # looked at, or asyncio reports it as never retrieved
+            if last.done() and not last.cancelled():
+                last.exception()  # looked at, or asyncio reports it as never retrieved
 
     async def _send(self, wire: Wire, key: str, command: ExtCommand, seconds: float) -> None:
         try:
@@ -236,8 +239,15 @@ class Port:
         self._deliver(outcome, frame)
         return True
 
+    def _waiter(self, key: str) -> asyncio.Future[PageReply]:
+        """Where a call's end goes: a fresh future if its deadline or a cancellation has just ended the await of its own."""
+        waiter = self._waiting[key]
+        if waiter.cancelled():
+            waiter = self._waiting[key] = asyncio.get_running_loop().create_future()
+        return waiter
+
     def _deliver(self, settled: Settled, frame: ExtReply) -> None:
-        answer = self._waiting[settled.call_id]
+        answer = self._waiter(settled.call_id)
         if frame.ok is not None:
             answer.set_result(frame.ok)
         elif frame.error is not None:
@@ -253,7 +263,7 @@ class Port:
         }[failed.reason]
         ran = failed.execution is not Execution.NOT_STARTED
         effect = ran and self._ops[failed.call_id] not in _EFFECTLESS
-        self._waiting[failed.call_id].set_exception(
+        self._waiter(failed.call_id).set_exception(
             _failure(
                 code, may_have_effect=effect, retryable=not effect and code is not ToolErrorCode.BROWSER_LOST
             )

@@ -45,7 +45,7 @@ export class Runner {
     } catch (error) {
       return { error: toFailure(error).toWire(context.effect) };
     } finally {
-      controller.abort(); // whatever is still under way stops waiting
+      setTimeout(() => controller.abort(), 0); // whatever is still under way stops waiting; the reply goes first
       this.#running.delete(id);
       inTab?.delete(controller);
       if (tab !== undefined && inTab?.size === 0) this.#inTab.delete(tab);

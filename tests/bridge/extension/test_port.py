@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -64,6 +65,28 @@ async def failure(call: Awaitable[PageReply]) -> PageError:
     with pytest.raises(PageFailure) as raised:
         await call
     return raised.value.error
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_an_answer_in_the_turn_of_the_deadline_or_of_a_cancellation_breaks_nothing(early: bool) -> None:
+    """The await is over, its task has not run yet, and the answer arrives."""
+
+    async def scenario(port: Port, wire: FakeWire) -> None:
+        call = asyncio.create_task(port.call(READ, b"{}", tab=1, deadline_ms=60_000))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reply = ExtReply(id=wire.commands[0].id, ok=PageReply(text="seen"))
+        if early:
+            assert port.reply(reply)
+            call.cancel()
+        else:
+            call.cancel()
+            assert port.reply(reply)
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        assert not port.reply(reply)  # a second answer is one to nothing
+
+    play(scenario)
 
 
 def test_a_wire_that_takes_the_command_at_once_is_not_waited_for() -> None:
