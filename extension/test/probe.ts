@@ -3,10 +3,10 @@
  * world. `node build.mjs --test` writes it to `build/test/probe.js`; nothing of the product contains it.
  */
 
-import { isElement, onePass, tagOf } from "../src/page/dom";
+import { isElement, isShown, onePass, tagOf, visibility } from "../src/page/dom";
 import { nameOf } from "../src/page/names";
-import { roleOf } from "../src/page/roles";
-import { describeState } from "../src/page/states";
+import { headingLevel, roleOf } from "../src/page/roles";
+import { describeState, stateWords, treeLevel } from "../src/page/states";
 import { captureAll, locateAll } from "./locators_tried";
 import { fuzzRefs } from "./refs_fuzz";
 
@@ -27,6 +27,16 @@ function everyElement(reach: (el: Element) => ShadowRoot | null): Element[] {
 
 const opened = (el: Element): ShadowRoot | null => el.shadowRoot ?? globalThis.chrome?.dom?.openOrClosedShadowRoot?.(el as HTMLElement) ?? null;
 
+interface Said {
+  readonly tag: string;
+  readonly role: string;
+  readonly name: string;
+  readonly states: string[];
+  /** All that is printed after the name. */
+  readonly line: string;
+  readonly seen: "shown" | "unseen" | "gone" | "concealed";
+}
+
 const probe = {
   /** Expected and computed name (and role, where one is expected) of each element that a test page marks. */
   expected(): { test: string; label: string | null; role: string | null; gotLabel: string; gotRole: string }[] {
@@ -43,9 +53,29 @@ const probe = {
     );
   },
 
-  /** Tag, role, name and state words of every element. */
-  everything(): [string, string, string, string][] {
-    return onePass(() => everyElement(opened).map((el) => [tagOf(el), roleOf(el), nameOf(el), describeState(el, roleOf(el))]));
+  /** The level of each heading and entry of a tree that carries the class `case`. */
+  levels(): number[] {
+    return everyElement(opened)
+      .filter((el) => el.classList.contains("case"))
+      .map((el) => (roleOf(el) === "heading" ? headingLevel(el) : treeLevel(el)));
+  },
+
+  /** What the runtime says of every element, in tree order. */
+  everything(): Said[] {
+    return onePass(() =>
+      everyElement(opened).map((el) => {
+        const role = roleOf(el);
+        const seen = visibility(el);
+        return {
+          tag: tagOf(el),
+          role,
+          name: nameOf(el),
+          states: stateWords(el, role),
+          line: describeState(el, role).trim(),
+          seen: seen === "shown" && !isShown(el) ? "concealed" : seen,
+        };
+      }),
+    );
   },
 
   fuzzRefs,

@@ -25,7 +25,9 @@ def test_every_role_and_name_is_chromiums(open_tab: Callable[[str], Tab]) -> Non
     for html, node in zip(CASES, nodes, strict=True):
         answer = chromium.send("Accessibility.getPartialAXTree", session, nodeId=node, fetchRelatives=False)
         tree = answer["nodes"][0]
-        assert not tree["ignored"], html
+        if tree["ignored"]:
+            misses.append((html, "ignored by Chromium", ""))
+            continue
         native = str(tree["role"]["value"])
         role = ROLE_NAMES.get(native, native)
         name = " ".join(tree["name"]["value"].split())
@@ -35,4 +37,4 @@ def test_every_role_and_name_is_chromiums(open_tab: Callable[[str], Tab]) -> Non
         except ToolFailed:
             misses.append((html, role, name))
     chromium.send("Target.detachFromTarget", sessionId=session)
-    assert misses == []
+    assert misses == [], "\n".join(map(str, misses))

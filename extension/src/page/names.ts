@@ -2,7 +2,8 @@
  * Accessible names, after accname 1.2 and HTML-AAM, where both meet what Chromium does.
  *
  * `nameOf` gives the name with white space collapsed and cut at `MAX_NAME_CHARS`. The value of a sensitive field is
- * never part of any name. Text drawn by `::before` and `::after` is not read. Pure reads of the DOM.
+ * never part of any name. An element that is not rendered keeps the name it has when it is, so that a ref to it tells
+ * "not visible" from "something else". Pure reads of the DOM.
  */
 
 import { MAX_NAME_CHARS } from "../wire";
@@ -10,6 +11,7 @@ import {
   attr,
   breaksText,
   byId,
+  childCount,
   closest,
   collapse,
   data,
@@ -42,8 +44,12 @@ interface Walk {
   readonly referenced: boolean;
   /** The hidden subtree that was referenced directly counts as shown. */
   readonly hiddenRoot: boolean;
+  /** The named element itself is not rendered: what is below counts unless its own style hides it. */
+  readonly absent: boolean;
   /** Below the element whose name is wanted. */
   readonly nested: boolean;
+  /** Titles of elements without a role count as well: for a name that would be empty otherwise. */
+  readonly titles: boolean;
 }
 
 const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "iframe", "audio", "video", "object"]);
@@ -51,9 +57,20 @@ const MAX_REFERENCES = 16; // elements named by one attribute
 const MAX_RAW = 4 * MAX_NAME_CHARS; // of text gathered for one name: more is cut anyway
 
 /** The accessible name; "" if there is none. */
-export const nameOf: (el: Element) => string = remembered((el) =>
-  cut(compute(el, { visited: new Set(), referenced: false, hiddenRoot: false, nested: false })),
-);
+export const nameOf: (el: Element) => string = remembered((el) => {
+  const absent = visibility(el) === "gone";
+  const name = cut(compute(el, start(absent, false)));
+  return name !== "" || childCount(el) === 0 || !NAMED_BY_CONTENT.has(roleOf(el)) ? name : cut(compute(el, start(absent, true)));
+});
+
+const start = (absent: boolean, titles: boolean): Walk => ({
+  visited: new Set(),
+  referenced: false,
+  hiddenRoot: false,
+  absent,
+  nested: false,
+  titles,
+});
 
 /** As names are compared and shown: collapsed, cut. */
 export function cut(name: string): string {
@@ -64,7 +81,10 @@ export function cut(name: string): string {
 function compute(el: Element, walk: Walk): string {
   if (walk.visited.has(el)) return walk.nested && !walk.referenced ? byReference(el, walk) : "";
   walk.visited.add(el);
-  if (walk.nested && !walk.hiddenRoot && isLeftOut(el)) return "";
+  if (walk.nested && !walk.hiddenRoot) {
+    if (isLeftOut(el, walk)) return "";
+    if (isSilent(el)) return fromContent(el, walk); // children may be visible where their parent is not
+  }
   if (tagOf(el) === "slot") return fromContent(el, walk); // a slot has no name of its own
   if (!walk.referenced) {
     const text = byReference(el, walk);
@@ -79,17 +99,18 @@ function compute(el: Element, walk: Walk): string {
   if (label !== null && collapse(label) !== "") return label;
   const own = nativeName(el, walk);
   if (own !== "") return own;
-  if (walk.nested || NAMED_BY_CONTENT.has(role) || tagOf(el) === "label" || tagOf(el) === "legend" || tagOf(el) === "caption") {
+  if (walk.nested || NAMED_BY_CONTENT.has(role)) {
     const text = fromContent(el, walk);
     // A space alone names nothing, but inside another name it keeps two words apart.
-    if (collapse(text) !== "" || (walk.nested && text !== "" && fallback(el, role) === "")) return text;
+    if (collapse(text) !== "" || (walk.nested && text !== "" && fallback(el, role, walk) === "")) return text;
   }
-  return fallback(el, role);
+  return fallback(el, role, walk);
 }
 
-function isLeftOut(el: Element): boolean {
-  return SKIPPED.has(tagOf(el)) || isConcealed(el) || visibility(el) === "gone";
-}
+const isLeftOut = (el: Element, walk: Walk): boolean =>
+  SKIPPED.has(tagOf(el)) || isConcealed(el) || (walk.absent ? styleOf(el).display === "none" : visibility(el) === "gone");
+
+const isSilent = (el: Element): boolean => visibility(el) === "unseen" && !isDrawnThrough(el);
 
 /** `display: contents`: no box of its own, but what is inside shows. */
 const isDrawnThrough = (el: Element): boolean => styleOf(el).display === "contents" && styleOf(el).visibility === "visible";
@@ -105,7 +126,7 @@ function byReference(el: Element, walk: Walk): string {
   for (const target of targets) {
     if (target === null) continue;
     const hiddenRoot = visibility(target) !== "shown" && !isDrawnThrough(target) ? true : isConcealed(target);
-    parts.push(compute(target, { visited, referenced: true, hiddenRoot, nested: true }));
+    parts.push(compute(target, { ...walk, visited, referenced: true, hiddenRoot, nested: true, titles: true }));
   }
   return collapse(parts.join(" "));
 }
@@ -180,7 +201,7 @@ function byLabels(el: Element, walk: Walk): string {
   if (walk.nested && !walk.referenced) return "";
   const parts: string[] = [];
   for (const label of labelsOf(el).slice(0, 16)) {
-    parts.push(compute(label, { visited: new Set([el]), referenced: true, hiddenRoot: true, nested: true }));
+    parts.push(compute(label, { ...walk, visited: new Set([el]), referenced: true, hiddenRoot: true, nested: true }));
   }
   return collapse(parts.join(" "));
 }
@@ -194,10 +215,10 @@ function childName(el: Element, tag: string, walk: Walk): string {
 }
 
 function fromContent(el: Element, walk: Walk): string {
-  const inner: Walk = { ...walk, nested: true };
-  const silent = !walk.hiddenRoot && visibility(el) === "unseen" && !isDrawnThrough(el);
+  const inner: Walk = walk.nested ? walk : { ...walk, nested: true };
+  const silent = !walk.hiddenRoot && isSilent(el);
   let text = pseudoText(el, "::before");
-  eachChild(el, (node) => {
+  const add = (node: Node): void => {
     if (text.length > MAX_RAW) return;
     if (nodeType(node) === 3) {
       if (!silent) text += data(node);
@@ -208,18 +229,24 @@ function fromContent(el: Element, walk: Walk): string {
       }
       const part = compute(node, inner);
       if (part === "") return;
-      text += joinsTight(text, part) && breaksText(node) ? ` ${part} ` : part;
-      if (!/\s$/.test(text) && breaksText(node)) text += " ";
+      const apart = breaksText(node);
+      text += apart && joinsTight(text, part) ? ` ${part}` : part;
+      if (apart && !/\s$/.test(text)) text += " ";
     }
-  });
+  };
+  eachChild(el, add);
+  for (const id of attr(el, "aria-owns")?.split(/\s+/).slice(0, MAX_REFERENCES) ?? []) {
+    const owned = id === "" ? null : byId(rootOf(el), id);
+    if (owned !== null) add(owned);
+  }
   return text + pseudoText(el, "::after");
 }
 
 const joinsTight = (left: string, right: string): boolean => left !== "" && !/\s$/.test(left) && !/^\s/.test(right);
 
-function fallback(el: Element, role: string): string {
+function fallback(el: Element, role: string, walk: Walk): string {
   const placeholder = TEXT_ROLES.has(role) ? (attr(el, "placeholder") ?? attr(el, "aria-placeholder") ?? "") : "";
-  const title = attr(el, "title") ?? "";
+  const title = walk.nested && role === "" && !walk.titles ? "" : (attr(el, "title") ?? "");
   return collapse(title) !== "" ? title : placeholder;
 }
 

@@ -4,7 +4,7 @@
  * "" stands for generic or none: nothing a user of the page could call by a role. Pure reads of the DOM.
  */
 
-import { ancestorWith, attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, matches, query, remembered, tagOf } from "./dom";
+import { ancestorWith, attr, closest, flatParent, formOf, has, isInput, isSelect, isShown, matches, query, remembered, styleOf, tagOf } from "./dom";
 
 const KNOWN = new Set(
   (
@@ -13,9 +13,20 @@ const KNOWN = new Set(
     "gridcell group heading img image insertion link list listbox listitem log main marquee math menu menubar menuitem " +
     "menuitemcheckbox menuitemradio meter navigation none note option paragraph presentation progressbar radio radiogroup " +
     "region row rowgroup rowheader scrollbar search searchbox separator slider spinbutton status strong subscript " +
-    "superscript switch tab table tablist tabpanel term textbox time timer toolbar tooltip tree treegrid treeitem"
+    "superscript switch tab table tablist tabpanel term textbox time timer toolbar tooltip tree treegrid treeitem " +
+    "doc-backlink doc-biblioref doc-glossref doc-noteref"
   ).split(" "),
 );
+
+/** Roles that are another one for all who operate them. */
+const SAME_AS: Readonly<Record<string, string>> = {
+  directory: "list",
+  "doc-backlink": "link",
+  "doc-biblioref": "link",
+  "doc-glossref": "link",
+  "doc-noteref": "link",
+  image: "img",
+};
 
 const INPUT_ROLES: Readonly<Record<string, string>> = {
   button: "button",
@@ -38,6 +49,7 @@ const INPUT_ROLES: Readonly<Record<string, string>> = {
 };
 
 const TAG_ROLES: Readonly<Record<string, string>> = {
+  address: "group",
   article: "article",
   aside: "complementary",
   blockquote: "blockquote",
@@ -52,6 +64,7 @@ const TAG_ROLES: Readonly<Record<string, string>> = {
   em: "emphasis",
   fieldset: "group",
   figure: "figure",
+  form: "form",
   h1: "heading",
   h2: "heading",
   h3: "heading",
@@ -63,6 +76,7 @@ const TAG_ROLES: Readonly<Record<string, string>> = {
   iframe: "iframe",
   frame: "iframe",
   main: "main",
+  math: "math",
   menu: "list",
   meter: "meter",
   nav: "navigation",
@@ -78,12 +92,8 @@ const TAG_ROLES: Readonly<Record<string, string>> = {
   summary: "button",
   sup: "superscript",
   table: "table",
-  tbody: "rowgroup",
   textarea: "textbox",
-  tfoot: "rowgroup",
-  thead: "rowgroup",
   time: "time",
-  tr: "row",
   ul: "list",
 };
 
@@ -141,7 +151,7 @@ function computeRole(el: Element): string {
         if (isFocusable(el) || GLOBAL_ARIA.some((name) => has(el, name))) break;
         return "";
       }
-      return token === "generic" ? "" : token === "image" ? "img" : token === "directory" ? "list" : token;
+      return token === "generic" ? "" : (SAME_AS[token] ?? token);
     }
   }
   return implicitRole(el);
@@ -154,7 +164,7 @@ function implicitRole(el: Element): string {
   switch (tag) {
     case "a":
     case "area":
-      return has(el, "href") ? "link" : byEdit(el);
+      return has(el, "href") || actsAsLink(el) ? "link" : byEdit(el);
     case "input":
       return inputRole(el as HTMLInputElement);
     case "select":
@@ -168,17 +178,18 @@ function implicitRole(el: Element): string {
     case "li":
       return isList(flatParent(el)) ? "listitem" : "";
     case "td":
-      return isGrid(el) ? "gridcell" : "cell";
     case "th":
-      return headerRole(el);
+    case "tr":
+    case "tbody":
+    case "thead":
+    case "tfoot":
+      return tablePart(el, tag);
     case "header":
       return outsideSections(el) ? "banner" : "";
     case "footer":
       return outsideSections(el) ? "contentinfo" : "";
     case "section":
       return isNamed(el) ? "region" : "";
-    case "form":
-      return isNamed(el) ? "form" : "";
     case "label":
       return labelRole(el);
     default:
@@ -203,11 +214,18 @@ function isList(el: Element | null): boolean {
   return role === null ? tag === "ul" || tag === "ol" || tag === "menu" : role === "list" || role === "directory";
 }
 
-function isGrid(el: Element): boolean {
-  const table = closest(el, (node) => tagOf(node) === "table");
-  const role = table === null ? null : attr(table, "role");
-  return role === "grid" || role === "treegrid";
+/** The parts of a table that is none, `role=presentation`, are none either. */
+function tablePart(el: Element, tag: string): string {
+  const table = ancestorWith(el, "table");
+  const given = table === null ? null : attr(table, "role");
+  if (given === "presentation" || given === "none") return "";
+  if (tag === "td") return given === "grid" || given === "treegrid" ? "gridcell" : "cell";
+  return tag === "th" ? headerRole(el) : tag === "tr" ? "row" : "rowgroup";
 }
+
+/** An anchor without an address that is clicked all the same; what scripts listen to can't be seen, the cursor can. */
+const actsAsLink = (el: Element): boolean =>
+  has(el, "onclick") || has(el, "tabindex") || (tagOf(el) === "a" && styleOf(el).cursor === "pointer" && (flatParent(el) === null || styleOf(flatParent(el) as Element).cursor !== "pointer"));
 
 function headerRole(el: Element): string {
   const scope = attr(el, "scope")?.toLowerCase();

@@ -4,14 +4,15 @@
  * Pure reads of the DOM. Never gives the value, or the length of the value, of a sensitive field (design 5).
  */
 
-import { attr, collapse, deepActive, has, isInput, isSelect, isTextArea, matches, tagOf, textContent } from "./dom";
-import { isSensitiveField } from "./names";
-import { hiddenControl, isDisabled, isEditableHost, TEXT_ROLES } from "./roles";
+import { attr, byId, collapse, deepActive, flatParent, has, isInput, isSelect, isTextArea, matches, rootOf, tagOf, textContent } from "./dom";
+import { isSensitiveField, nameOf } from "./names";
+import { hiddenControl, isDisabled, isEditableHost, roleOf, TEXT_ROLES } from "./roles";
 
 const MAX_VALUE = 80; // characters of a value in a line: enough to recognise it
 const MAX_OPTIONS = 12; // of a native select, shown with it; `select` accepts any other as well
 const MAX_BRIEF = 60; // characters of options told in a summary
 const MAX_OPTION = 40; // characters of one of them
+const RANGES = new Set(["meter", "progressbar", "scrollbar", "slider", "spinbutton"]);
 
 /** true, false, "mixed", or null: not checkable. */
 export function checkedOf(el: Element): boolean | "mixed" | null {
@@ -30,12 +31,10 @@ export function stateWords(el: Element, role: string): string[] {
   if (checked === true) out.push("checked");
   if (checked === "mixed") out.push("mixed");
   if (attr(el, "aria-selected") === "true") out.push("selected");
-  const expanded = attr(el, "aria-expanded");
-  if (expanded === "true") out.push("expanded");
-  else if (expanded === "false") out.push("collapsed");
-  else if (tagOf(el) === "summary") out.push(has(el.parentElement ?? el, "open") ? "expanded" : "collapsed");
+  const expanded = expandedOf(el);
+  if (expanded !== null) out.push(expanded ? "expanded" : "collapsed");
   const pressed = attr(el, "aria-pressed");
-  if (pressed === "true") out.push("pressed");
+  if (pressed === "true" || pressed === "mixed") out.push("pressed");
   if (isDisabled(el)) out.push("disabled");
   if (TEXT_ROLES.has(role) && (has(el, "readonly") || attr(el, "aria-readonly") === "true")) out.push("readonly");
   const invalid = attr(el, "aria-invalid");
@@ -43,8 +42,32 @@ export function stateWords(el: Element, role: string): string[] {
   if ((invalid !== null && invalid !== "false" && invalid !== "") || (judged && matches(el, ":user-invalid"))) out.push("invalid");
   const current = attr(el, "aria-current");
   if (current !== null && current !== "false" && current !== "") out.push("current");
-  if (has(el, "required") || attr(el, "aria-required") === "true") out.push("required");
+  if ((judged && has(el, "required")) || attr(el, "aria-required") === "true") out.push("required");
   return out;
+}
+
+/** Whether what the element opens is open; null: it opens nothing, as far as it says. */
+function expandedOf(el: Element): boolean | null {
+  const given = attr(el, "aria-expanded");
+  if (given === "true" || given === "false") return given === "true";
+  const tag = tagOf(el);
+  if (tag === "summary") return has(flatParent(el) ?? el, "open");
+  const target = tag === "button" || tag === "input" ? attr(el, "popovertarget") : null;
+  const popover = target === null ? null : byId(rootOf(el), target);
+  return popover === null || !has(popover, "popover") ? null : matches(popover, ":popover-open");
+}
+
+/** The level of an entry of a tree, 1 at the top: as it says, or by the groups it lies in. */
+export function treeLevel(el: Element): number {
+  const given = Number(attr(el, "aria-level"));
+  if (Number.isInteger(given) && given > 0) return given;
+  let level = 1;
+  for (let at = flatParent(el); at !== null; at = flatParent(at)) {
+    const role = roleOf(at);
+    if (role === "tree" || role === "treegrid") break;
+    if (role === "group") level++;
+  }
+  return level;
 }
 
 /** The text a field holds; null: not a field with text. Callers must have asked `isSensitiveField`. */
@@ -70,20 +93,33 @@ export function valueOf(el: Element): string | null {
   return null;
 }
 
-/** Everything after the name: states, value, focus. `brief`: of long lists of options only their number. */
+/** What a widget shows as its value, native or by ARIA; null: nothing, or no value. Never asked of a sensitive field. */
+function shownValue(el: Element, role: string): string | null {
+  const value = valueOf(el);
+  if (value !== null) return value;
+  if (isInput(el)) return el.type === "file" ? Array.from(el.files ?? [], (file) => file.name).join(", ") : null;
+  const said = attr(el, "aria-valuetext");
+  if (said !== null && (RANGES.has(role) || TEXT_ROLES.has(role))) return said;
+  if (RANGES.has(role)) return attr(el, "aria-valuenow") ?? attr(el, "value");
+  if (role !== "combobox" && role !== "textbox" && role !== "searchbox") return null;
+  const text = collapse(textContent(el) ?? ""); // a widget made of plain elements shows its choice as its text
+  return text === nameOf(el) ? null : text;
+}
+
+/** Everything after the name: states, value, level, focus. `brief`: of long lists of options only their number. */
 export function describeState(el: Element, role: string, brief = false): string {
   const words = stateWords(el, role);
   if (isSensitiveField(el)) {
-    const value = valueOf(el);
+    const value = valueOf(el) ?? textContent(el);
     words.push("sensitive", value === null || value === "" ? "empty" : "filled");
   } else {
-    const value = valueOf(el) ?? (TEXT_ROLES.has(role) ? attr(el, "aria-valuetext") : null);
-    if (value !== null && value !== "") words.push(`=${JSON.stringify(shorten(collapse(value), MAX_VALUE))}`);
-    if (value === null && (role === "slider" || role === "spinbutton" || role === "progressbar" || role === "meter")) {
-      const now = attr(el, "aria-valuetext") ?? attr(el, "aria-valuenow") ?? attr(el, "value");
-      if (now !== null) words.push(`=${JSON.stringify(shorten(now, MAX_VALUE))}`);
-    }
-    if (isSelect(el)) words.push(optionList(el, brief));
+    const value = collapse(shownValue(el, role) ?? "");
+    if (value !== "") words.push(`=${JSON.stringify(shorten(value, MAX_VALUE))}`);
+    if (isSelect(el) && el.length > 0) words.push(optionList(el, brief));
+  }
+  if (role === "treeitem") {
+    const level = treeLevel(el);
+    if (level > 1) words.push(`level ${level}`);
   }
   if (deepActive() === el && tagOf(el) !== "body") words.push("focused");
   return words.length === 0 ? "" : ` ${words.join(" ")}`;
