@@ -124,7 +124,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPages]:
 def _settled(probe: Any, needed: Needed) -> None:
     """Until what the page's task needs is there, and the number of elements has been the same for half a second."""
     deadline = time.monotonic() + 60
-    while not {(role, name) for _, role, name, _ in probe.ask("everything()")} >= set(needed):
+    while not {(said["role"], said["name"]) for said in probe.ask("everything()")} >= set(needed):
         assert time.monotonic() < deadline, "the page does not become whole"
         time.sleep(0.2)
     last, since = -1, time.monotonic()
