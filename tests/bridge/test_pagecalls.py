@@ -174,6 +174,11 @@ def test_what_a_worker_reads() -> None:
         present(click, PageReply(changes=Changes(checked=False)), "")
         == "No change was seen. It is now not checked."
     )
+    typed = Changes(value=True, value_length=1_234, download=True)
+    assert present(click, PageReply(changes=typed), "") == (
+        "Changed: the field's value. The field now holds 1,234 characters. "
+        "The page began a download, which this task does not get."
+    )
     observe = command("browser_page_observe")
     assert len(present(observe, PageReply(text="x" * 99_999), "")) == L.MAX_OBSERVE_CHARS
     extract = command("browser_page_extract", kind="table")

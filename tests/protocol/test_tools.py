@@ -54,6 +54,8 @@ def test_good_arguments(tool: str, args: dict[str, Any]) -> None:
         ("browser_page_navigate", {"url": "https://a", "history": "back"}, "exactly one of url, history"),
         ("browser_page_click", {"ref": "e1", "name": "Go"}, "exactly one of ref, name, target"),
         ("browser_page_click", {"ref": "e1", "role": "button"}, "role goes with name"),
+        ("browser_page_click", {"ref": "e1", "gesture": "drag"}, "exactly one of to_ref, to_target"),
+        ("browser_page_click", {"ref": "e1", "to_ref": "e2"}, "other gestures take neither"),
         ("browser_page_click", {"ref": "button.secret"}, "regex"),
         ("browser_page_type", {"ref": "e1", "text": "x" * (L.MAX_TYPED_CHARS + 1)}, "length"),
         ("browser_page_press", {"key": "secret"}, "Not one of the allowed values - at `$.key`"),

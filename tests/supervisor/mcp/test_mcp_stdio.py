@@ -30,6 +30,12 @@ def served() -> Iterator[Served]:
         yield one
 
 
+def _usual_signals() -> None:
+    """A test run in the background, or under nohup, hands signals on as ignored, and what is ignored stays so."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def process(served: Served, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     child = subprocess.Popen(
@@ -39,6 +45,7 @@ def process(served: Served, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         env={**os.environ, "BROWSERCELL_RUNTIME_DIR": served.folder},
         text=True,
+        preexec_fn=_usual_signals,
     )
     try:
         yield child
