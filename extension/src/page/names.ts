@@ -133,10 +133,11 @@ function byReference(el: Element, walk: Walk): string {
 
 /** What a control inside a label contributes: its value. Null: it is no such control. */
 function embeddedValue(el: Element, role: string): string | null {
+  if ((TEXT_ROLES.has(role) || isEditableHost(el)) && isSensitiveField(el, false)) return "";
   if (isSelect(el)) return Array.from(el.selectedOptions, (option) => option.label).join(" ");
   if (isInput(el) || isTextArea(el)) {
     if (!TEXT_ROLES.has(role) && role !== "slider") return null;
-    return isSensitiveField(el, false) ? "" : el.value;
+    return el.value;
   }
   if (role === "slider" || role === "spinbutton" || role === "progressbar" || role === "meter" || role === "scrollbar") {
     return attr(el, "aria-valuetext") ?? attr(el, "aria-valuenow") ?? "";
