@@ -28,11 +28,20 @@ def test_painted_things_are_told_apart_and_what_is_only_painted_is_not_told(open
     assert list(seen) == [
         'clickable "" (colour red)',
         'clickable "" (colour blue #3a5fcd)',
+        'clickable "Answer"',
+        'clickable "" (icon back)',
+        'clickable "Pass on"',
+        'clickable "" (icon onward)',
         'clickable "Mail from Ada"',
         'clickable "" (trash)',
         'clickable "" (star)',
         'clickable "" (field ttt-0)',
         'clickable "" (orange)',
+        'clickable "" (icon like)',
+        'clickable "" (sample yellow)',
+        'clickable "Drag me"',
+        'clickable "L"',
+        'clickable "Move me"',
         'button "" (ql-bold white #efefef)',
     ]
 
@@ -44,7 +53,24 @@ def test_each_is_clicked_where_it_is(world: World, open_tab: Open, mode: InputMo
     for said, ref in refs(tab.observe("interactive")).items():
         if "Mail" not in said:
             tab.run("page_click", ref=ref)
-    assert clicked(tab) == ["red", "blue", "trash", "star", "field", "generated", "bold"]
+    assert clicked(tab) == [
+        "red",
+        "blue",
+        "answer",
+        "answer",
+        "pass",
+        "pass",
+        "trash",
+        "star",
+        "field",
+        "generated",
+        "like",
+        "sample",
+        "drag",
+        "library",
+        "move",
+        "bold",
+    ]
 
 
 @pytest.mark.parametrize("mode", [InputMode.NEVER, InputMode.ALWAYS])
@@ -72,3 +98,18 @@ def test_a_hint_can_be_found_and_changes_no_ref(open_tab: Open) -> None:
     tab.world.chromium.evaluate(tab.target, "void document.querySelector('.trash').classList.add('used')")
     tab.run("page_click", ref=ref)
     assert clicked(tab) == ["trash"]
+
+
+@pytest.mark.parametrize("mode", [InputMode.NEVER, InputMode.ALWAYS])
+def test_a_handle_that_keys_move_has_changed_its_value_though_only_a_number_is_new(
+    world: World, open_tab: Open, mode: InputMode
+) -> None:
+    world.mode(mode)
+    tab = open_tab("/handle")
+    [ref] = refs(tab.observe("interactive")).values()
+    tab.run("page_press", key="ArrowRight", ref=ref)
+    moved = tab.run("page_press", key="ArrowRight", ref=ref)
+    rested = tab.run("page_press", key="ArrowLeft", ref=ref)
+    assert moved.changes is not None
+    assert rested.changes is not None
+    assert (moved.changes.value, rested.changes.value) == (True, False)

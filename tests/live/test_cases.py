@@ -13,16 +13,10 @@ from pathlib import Path
 import pytest
 from browsercell.protocol.client import Client
 from browsercell.protocol.results import BrowserDelegateResult, Status
-from browsercell.protocol.tools import ClickArgs
 
 from tests.support.case_pages import CARD, CasePages
 from tests.support.live import LOOPBACK, Live, own_supervisor, private_place, said
 from tests.support.planner import Failed, Page, Planner, Planners, Running, elements
-
-# Both need what comes with the gestures: a pointer that stays over an element, and keys that a page can see.
-needs_gestures = pytest.mark.skipif(
-    "gesture" not in ClickArgs.__struct_fields__, reason="the click tool has no gestures here"
-)
 
 
 class Cases:
@@ -240,7 +234,6 @@ def test_a_date_field_that_rejects_typing(cases: Cases) -> None:
     assert cases.pages.did == ["day 2030-05-17"]
 
 
-@needs_gestures
 def test_an_autocomplete_that_looks_at_keys(cases: Cases) -> None:
     def planner(page: Page) -> None:
         page.type(page.controls()[0], "lime")
@@ -250,7 +243,6 @@ def test_an_autocomplete_that_looks_at_keys(cases: Cases) -> None:
     assert cases.pages.did == ["city Limerick"]
 
 
-@needs_gestures
 def test_a_menu_that_exists_on_hover_alone(cases: Cases) -> None:
     def planner(page: Page) -> None:
         page.click(page.find("Products", role="button"), gesture="hover")

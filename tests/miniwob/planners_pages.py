@@ -77,23 +77,6 @@ def click_tab(page: Page) -> None:
     page.click(view.named(asked(r"Click on (Tab #\d+)", view)[0], "tab", "link"))
 
 
-def click_menu(page: Page) -> None:
-    view = begin(page)
-    path = [part.strip() for part in re.split(r">|&gt;", asked(r"Select (.*)$", view)[0])]
-    for part in path:
-        for _ in range(5):
-            found = [one for one in view.elements if one.name == part]
-            if found:
-                page.click(found[0])
-                break
-            page.turn(("page_wait", {"until": "idle", "timeout_ms": 1_000}))
-            view = look(page)
-        else:
-            raise LookupError(f"{part!r} does not come up")
-        if part != path[-1]:
-            view = look(page)
-
-
 def click_menu_button(page: Page) -> None:
     view = begin(page)
     page.click(view.named("Menu", "button"))
@@ -199,7 +182,6 @@ PAGES: Final[Mapping[str, Planner]] = {
     "click-dialog": close_dialog,
     "click-dialog-2": click_in_dialog,
     "click-link": click_link,
-    "click-menu": click_menu,
     "click-menu-2": click_menu_button,
     "click-tab": click_tab,
     "click-tab-2": search_sections,

@@ -29,11 +29,14 @@ export const isMark: (el: Element) => boolean = remembered((el) => {
   if (Math.min(width, height) < MIN_SIDE || Math.max(width, height) > MAX_SIDE) return false;
   const style = styleOf(el);
   if (style.pointerEvents === "none") return false;
-  if (style.backgroundImage !== "none") return true;
+  if (isPictured(style)) return true;
   const parent = flatParent(el);
-  if (visible(style.backgroundColor)) return parent === null || styleOf(parent).backgroundColor !== style.backgroundColor;
+  if (visible(style.backgroundColor) && (parent === null || styleOf(parent).backgroundColor !== style.backgroundColor)) return true;
   return bordered(style);
 });
+
+/** Drawn as a picture: in its background, or in place of what it holds (`content: url(…)` of the element itself). */
+const isPictured = (style: CSSStyleDeclaration): boolean => style.backgroundImage !== "none" || /\burl\(|^image-set\(/.test(style.content);
 
 const bordered = (style: CSSStyleDeclaration): boolean =>
   style.borderTopStyle !== "none" && style.borderLeftStyle !== "none" && parseFloat(style.borderTopWidth) > 0 && parseFloat(style.borderLeftWidth) > 0;
@@ -79,7 +82,7 @@ export function hintOf(el: Element): string {
   const words = shape ? [tagOf(el)] : wordsOf(el);
   const style = styleOf(el);
   const paint = shape ? (visible(style.fill) ? style.fill : style.stroke) : style.backgroundColor;
-  const colour = visible(paint) && style.backgroundImage === "none" ? colourName(paint) : "";
+  const colour = visible(paint) && !isPictured(style) ? colourName(paint) : "";
   if (colour !== "") words.push(colour);
   if (shape) {
     const { width, height } = rectOf(el);

@@ -18,8 +18,10 @@
 
 import {
   attr,
+  childCount,
   closest,
   collapse,
+  data,
   eachChild,
   flatParent,
   has,
@@ -41,7 +43,7 @@ import {
 import { Fault } from "./fault";
 import { cameAfter, keep, watch } from "./chronicle";
 import { identify, type Identity, proves, stillSame } from "./identity";
-import { isShape } from "./marks";
+import { isShape, marksWithin } from "./marks";
 import { cut, nameOf } from "./names";
 import { formContext, roleOf } from "./roles";
 
@@ -204,7 +206,7 @@ const stale = (message: string): Fault =>
   new Fault("stale-ref", message, { refsValid: false, retryable: true, next: "browser_page_observe" });
 
 /** Elements without a role that are operable all the same: by attribute, by tab order, or as their cursor tells. */
-export const isClickable: (el: Element) => boolean = remembered((el) => has(el, "onclick") || isTabStop(el) || isPointed(el) || isShape(el));
+export const isClickable: (el: Element) => boolean = remembered((el) => has(el, "onclick") || isTabStop(el) || isPointed(el) || isDragged(el) || isShape(el));
 
 const POINTED = new Set(["b", "div", "i", "img", "li", "p", "span", "td"]);
 const MAX_POINTED = 80; // characters of text; a larger area with that cursor is a card, and its text is read as text
@@ -213,8 +215,34 @@ const MAX_POINTED = 80; // characters of text; a larger area with that cursor is
 function isPointed(el: Element): boolean {
   if (!POINTED.has(tagOf(el)) || roleOf(el) !== "" || styleOf(el).cursor !== "pointer") return false;
   const parent = flatParent(el);
-  if (parent !== null && styleOf(parent).cursor === "pointer") return false;
-  return (textContent(el) ?? "").length <= MAX_POINTED;
+  if (parent !== null && styleOf(parent).cursor === "pointer" && !isDivided(parent)) return false;
+  return (textContent(el) ?? "").length <= MAX_POINTED && !isDivided(el);
+}
+
+const MAX_PARTS = 8;
+
+/** A bar with one cursor for several buttons: nothing but parts that each have a class, a picture and a text of their own. */
+const isDivided: (el: Element) => boolean = remembered((el) => {
+  const parts = childCount(el);
+  if (parts < 2 || parts > MAX_PARTS) return false;
+  let divided = true;
+  eachChild(el, (node) => {
+    if (isElement(node)) divided &&= has(node, "class") && (textContent(node) ?? "").trim() !== "" && marksWithin(node).length > 0;
+    else if (nodeType(node) === 3) divided &&= data(node).trim() === "";
+  });
+  return divided;
+});
+
+const DRAGGED = /(?:^|\s)(?:ui-draggable|cdk-drag)(?:\s|$)/; // what common libraries call a thing they let drag
+const DRAG_CURSORS = new Set(["grab", "move"]);
+
+/** Something to be dragged: by attribute, by a library's class, or as its cursor tells where its parent's does not. */
+function isDragged(el: Element): boolean {
+  if (!POINTED.has(tagOf(el)) || roleOf(el) !== "" || (textContent(el) ?? "").length > MAX_POINTED) return false;
+  if (attr(el, "draggable") === "true" || DRAGGED.test(attr(el, "class") ?? "")) return true;
+  const cursor = styleOf(el).cursor;
+  const parent = flatParent(el);
+  return DRAG_CURSORS.has(cursor) && (parent === null || styleOf(parent).cursor !== cursor);
 }
 
 const isTabStop = (el: Element): boolean => {

@@ -6,7 +6,7 @@
  * only reported: waiting for it is the service worker's part, because this document is about to end.
  */
 
-import { askForRoots, deepActive, isConnected } from "./dom";
+import { askForRoots, attr, deepActive, isConnected } from "./dom";
 import { pageVersion } from "./digest";
 import { endGuard } from "./act";
 import { isSensitiveField } from "./names";
@@ -22,6 +22,14 @@ interface Mark {
   readonly el: Element | null;
   readonly checked: boolean | "mixed" | null;
   readonly value: string | null;
+  readonly place: string;
+}
+
+/** Where the handle of a slider without ARIA stands on its track: such a thing has no other value, and numbers alone are no new version. */
+function placeOf(el: Element): string {
+  if (!(el instanceof HTMLElement) || attr(el, "tabindex") === null) return "";
+  const { left, right, top, bottom } = el.style;
+  return [left, right, top, bottom].join(" ");
 }
 
 export interface Settled {
@@ -82,6 +90,7 @@ export function markBefore(el: Element | null): void {
     el,
     checked: el === null ? null : checkedOf(el),
     value: el === null || secret ? null : valueOf(el),
+    place: el === null ? "" : placeOf(el),
   };
   observer = new MutationObserver(saw);
   const watch = { subtree: true, childList: true, attributes: true, characterData: true };
@@ -130,7 +139,7 @@ export async function settle(): Promise<Settled> {
     url: location.href !== before.url,
     page: known === null ? mutations > 0 : version !== known,
     focus: deepActive() !== before.active,
-    value: value !== null && value !== before.value,
+    value: (value !== null && value !== before.value) || (alive && placeOf(el) !== before.place),
     valueLength: value === null ? null : value.length,
     checked: checked !== null && checked !== before.checked ? checked === true : null,
     guard,
