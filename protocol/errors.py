@@ -78,6 +78,8 @@ class ToolErrorCode(StrEnum):
     ERROR_PAGE = "error-page"
     BLOCKED_BY_DIALOG = "blocked-by-dialog"
     PAGE_CRASHED = "page-crashed"
+    PAGE_ASLEEP = "page-asleep"  # the browser took its memory; the tab is still there
+    PDF_PAGE = "pdf-page"
     POLICY_DENIED = "policy-denied"
     TOO_LARGE = "too-large"
     QUOTA_EXCEEDED = "quota-exceeded"

@@ -344,6 +344,8 @@ TOOLS: Final[Mapping[T, str]] = MappingProxyType(
         T.ERROR_PAGE: "Check the address, and that the site answers.",
         T.BLOCKED_BY_DIALOG: "Let the task accept or dismiss the page's dialog, or do it in the browser, then delegate again.",
         T.PAGE_CRASHED: _AGAIN,
+        T.PAGE_ASLEEP: "Let the task reload the sleeping tab, or open it in the browser, then delegate again.",
+        T.PDF_PAGE: "Name a page in HTML; the text of a PDF is not read.",
         T.POLICY_DENIED: BLOCKERS[B.POLICY_DENIED].next_step,
         T.TOO_LARGE: "Ask for less at a time.",
         T.QUOTA_EXCEEDED: "Delegate a smaller goal, or several.",

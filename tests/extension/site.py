@@ -191,6 +191,26 @@ PAGES: Final[dict[str, str]] = {
 }
 
 
+def leaflet() -> bytes:
+    """A PDF of one page with one line of text."""
+    text = b"BT /F1 24 Tf 20 50 Td (A leaflet) Tj ET"
+    parts = (
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(text), text),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    )
+    out = b"%PDF-1.4\n"
+    places = []
+    for number, part in enumerate(parts, 1):
+        places.append(len(out))
+        out += b"%d 0 obj%s endobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = b"xref\n0 6\n0000000000 65535 f \n%strailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n"
+    return out + end % (table, len(out))
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers from `PAGES`; unknown paths get a page named after themselves."""
 
@@ -208,6 +228,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_error(404) if data is None else self._bytes(data, kind)
         if path.startswith("/bundle/"):
             return self._bytes(bundle(path[len("/bundle/") : -len(".js")]), "text/javascript")
+        if path == "/leaflet.pdf":
+            return self._bytes(leaflet(), "application/pdf")
         if path == "/none":
             self.send_response(204)
             self.end_headers()

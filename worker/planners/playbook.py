@@ -50,6 +50,8 @@ OUTCOME: Final[Mapping[ToolErrorCode, ClaimStatus]] = {
     ToolErrorCode.ERROR_PAGE: _B,
     ToolErrorCode.BLOCKED_BY_DIALOG: _B,
     ToolErrorCode.PAGE_CRASHED: _F,
+    ToolErrorCode.PAGE_ASLEEP: _B,
+    ToolErrorCode.PDF_PAGE: _B,
     ToolErrorCode.POLICY_DENIED: _B,
     ToolErrorCode.TOO_LARGE: _F,
     ToolErrorCode.QUOTA_EXCEEDED: _F,

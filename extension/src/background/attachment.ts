@@ -41,6 +41,8 @@ export class Debugger {
   readonly #downloads = new Set<number>();
   readonly #drags = new Map<number, (data: unknown) => void>();
   readonly #crashed = new Set<number>();
+  /** What ends the preparation of a tab that turns out to have crashed: most of its commands would get no answer. */
+  readonly #dying = new Map<number, () => void>();
   readonly #session: Session;
   readonly #watcher: Watcher;
 
@@ -189,17 +191,28 @@ export class Debugger {
       // Ours already, from before a restart of the service worker? Then commands work.
       if (!textOf(error).startsWith("Another debugger")) throw error;
     }
-    await this.#prepare(tab);
+    try {
+      await this.#prepare(tab);
+    } catch (error) {
+      await chrome.debugger.detach({ tabId: tab }).catch(() => undefined); // it has gone by itself
+      throw error;
+    }
   }
 
   async #prepare(tab: number): Promise<void> {
-    await Promise.all([
+    const death = new Promise<never>((_, fail) => this.#dying.set(tab, () => fail(crashedFailure())));
+    const prepared = Promise.all([
       this.send(tab, "Page.enable"),
       this.send(tab, "Inspector.enable"),
       this.send(tab, "Network.enable", NO_BODIES),
       this.send(tab, "Emulation.setFocusEmulationEnabled", { enabled: true }), // a background tab takes keys, too
       this.#draw(tab),
     ]);
+    try {
+      await Promise.race([prepared, death]);
+    } finally {
+      this.#dying.delete(tab);
+    }
   }
 
   async #draw(tab: number): Promise<void> {
@@ -247,6 +260,7 @@ export class Debugger {
         return;
       case "Inspector.targetCrashed":
         this.#crashed.add(tab);
+        this.#dying.get(tab)?.();
         this.#watcher.crashed(tab);
         return;
       case "Inspector.targetReloadedAfterCrash":
@@ -255,5 +269,6 @@ export class Debugger {
   }
 }
 
-export const crashedFailure = (): Failure =>
-  new Failure("page-crashed", "The page has crashed", { refsValid: false, retryable: true, nextTool: "browser_page_navigate" });
+/** `untouched`: it had crashed before the command did anything. */
+export const crashedFailure = (untouched = false): Failure =>
+  new Failure("page-crashed", "The page has crashed", { refsValid: false, retryable: true, nextTool: "browser_page_navigate" }, untouched);

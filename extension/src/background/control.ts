@@ -11,7 +11,7 @@
 import type { UpFrame } from "../wire";
 import type { Debugger } from "./attachment";
 import type { Runner } from "./command";
-import { Failure, textOf } from "./failure";
+import { asleepFailure, Failure, textOf } from "./failure";
 import type { Session } from "./session";
 
 const TITLE = "browsercell";
@@ -51,7 +51,7 @@ export class Control {
   async share(tab: number): Promise<void> {
     const { url = "", discarded } = await chrome.tabs.get(tab);
     if (!/^https?:/.test(url)) throw new Failure("restricted-page", "Only web pages can be shared");
-    if (discarded) throw new Failure("page-crashed", "The tab sleeps");
+    if (discarded) throw asleepFailure();
     this.session.take(tab).shared = true;
     this.session.save();
     this.#group(tab);

@@ -17,7 +17,7 @@ export interface Advice {
 export class Failure extends Error {
   readonly code: ToolErrorCode;
   readonly advice: Advice;
-  /** Raised by the page runtime before it did anything. */
+  /** Raised before the page runtime did anything. */
   readonly untouched: boolean;
 
   constructor(code: ToolErrorCode, message: string, advice: Advice = {}, untouched = false) {
@@ -32,6 +32,10 @@ export class Failure extends Error {
     return { code: this.code, message: this.message.slice(0, 300), mayHaveEffect: effect, ...this.advice };
   }
 }
+
+/** The memory saver took the page; the tab still stands in its window, and a reload brings it back. */
+export const asleepFailure = (): Failure =>
+  new Failure("page-asleep", "The tab sleeps; reload it to wake it", { refsValid: false, retryable: true, nextTool: "browser_page_navigate" });
 
 const NAVIGATE = { refsValid: false, nextTool: "browser_page_navigate" } as const;
 

@@ -9,7 +9,7 @@ import type { FaultShape } from "../page/fault";
 import { type Context, left, within } from "./command";
 import { crashedFailure, type Debugger } from "./attachment";
 import { Channels, type Twofold } from "./channels";
-import { Failure, isCutOff, isNotInjected, textOf } from "./failure";
+import { asleepFailure, Failure, isCutOff, isNotInjected, textOf, toFailure } from "./failure";
 import { type FrameInfo, FrameList } from "./frames";
 import type { Session } from "./session";
 
@@ -65,7 +65,7 @@ export class Pages {
   }
 
   async #exchange<T>(tab: number, frame: number, op: string, args: object, context: Context, inject: boolean, ask: Ask): Promise<Answer<T>> {
-    if (this.#debugger.crashed(tab)) throw crashedFailure();
+    if (this.#debugger.crashed(tab)) throw crashedFailure(true);
     const documentId = frame === 0 ? undefined : this.#session.documentOf(tab, frame);
     if (frame !== 0 && documentId === undefined) throw staleFrame();
     const state = this.#session.take(tab);
@@ -76,7 +76,10 @@ export class Pages {
         return await ask(documentId, message);
       } catch (error) {
         if (!inject || !(isNotInjected(error) || (READS.has(op) && isCutOff(error)))) throw error;
-        await this.#inject(tab, documentId, "page.js");
+        await this.#inject(tab, documentId, "page.js").catch((refused: unknown) => {
+          const { code, message, advice } = toFailure(refused);
+          throw new Failure(code, message, advice, true); // nothing of the call has run
+        });
         return await ask(documentId, message);
       }
     };
@@ -118,9 +121,9 @@ export class Pages {
   }
 
   async #inject(tab: number, documentId: string | undefined, file: string): Promise<void> {
+    const { url = "", discarded } = await chrome.tabs.get(tab);
+    if (discarded) throw asleepFailure();
     if (documentId === undefined) {
-      const { url = "", discarded } = await chrome.tabs.get(tab);
-      if (discarded) throw crashedFailure();
       if (/^(?:view-source|chrome|chrome-search|devtools|edge|about):/.test(url)) {
         throw new Failure("restricted-page", "The browser lets no extension into this page", { refsValid: false, nextTool: "browser_page_navigate" });
       }
@@ -130,8 +133,7 @@ export class Pages {
       await chrome.scripting.executeScript({ target, files: [file], world: "ISOLATED", injectImmediately: true });
     } catch (error) {
       // The text for a page that crashed; for a page that may not be touched it goes on with "url".
-      if (textOf(error).startsWith("Cannot access contents of the page")) throw crashedFailure();
-      throw error;
+      throw textOf(error).startsWith("Cannot access contents of the page") ? crashedFailure() : error;
     }
   }
 

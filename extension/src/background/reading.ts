@@ -147,7 +147,6 @@ export class Reading extends Ops {
   }
 
   async screenshot(tab: number, args: ScreenshotArgs, context: Context): Promise<PageReply> {
-    const children = await this.pages.children(tab);
     const wanted = args.ref !== undefined || args.target !== undefined;
     let box: Box | null = null;
     if (wanted) {
@@ -156,7 +155,8 @@ export class Reading extends Ops {
         return frame === 0 ? ok : await this.#boxOfChild(tab, frame, ok, context);
       });
     }
-    const page = await this.pages.call<Box & { viewWidth: number; viewHeight: number }>(tab, 0, "box", {}, context);
+    const page = await this.pages.call<Box & { viewWidth: number; viewHeight: number; pdf: boolean }>(tab, 0, "box", {}, context);
+    const children = page.ok.pdf ? [] : await this.pages.children(tab); // a PDF's are its viewer's, closed to everybody
     if (box === null && args.full_page === true) box = page.ok;
     const { scale, viewWidth, viewHeight } = page.ok;
     if (box === null && viewWidth * viewHeight * scale * scale > 16_000_000) throw new Failure("too-large", "The viewport has too many pixels");

@@ -4,7 +4,7 @@ import type { NavigateArgs, PageReply, TabInfo, TabsOpenArgs } from "../wire";
 import { type Context, left } from "./command";
 import type { Debugger } from "./attachment";
 import type { Control } from "./control";
-import { Failure, textOf } from "./failure";
+import { asleepFailure, Failure, textOf } from "./failure";
 import type { LoadEnd, Navigations, Watch } from "./navigation";
 import type { Pages } from "./pages";
 import type { Pairing } from "./pairing";
@@ -112,9 +112,9 @@ export class Tabs {
     const text = end === "loading" ? "The page is still loading" : "The page is loaded";
     const soon = { ...context, deadline: Math.min(context.deadline, performance.now() + ARRIVED_MS) };
     try {
-      const { ok, url, title } = await this.pages.call<{ version: string }>(tab, 0, "state", {}, soon);
+      const { ok, url, title } = await this.pages.call<{ version: string; pdf: boolean }>(tab, 0, "state", {}, soon);
       this.checkPlace(url);
-      return { text, url, title, version: ok.version };
+      return { text: ok.pdf ? `${text}; it is a PDF, which can only be taken as a screenshot` : text, url, title, version: ok.version };
     } catch (error) {
       if (error instanceof Failure && error.code === "policy-denied") {
         await chrome.tabs.update(tab, { url: "about:blank" });
@@ -182,6 +182,7 @@ export async function waitForTab(watch: Watch, tab: number, until: "load" | "url
     const found = await chrome.tabs.get(tab);
     if (until === "url" ? (found.url ?? "").includes(part) : found.status === "complete") return;
     if (watch.closed) throw new Failure("no-tab", "The tab is gone", { refsValid: false });
+    if (found.discarded) throw asleepFailure();
     context.signal.throwIfAborted();
     const rest = end - performance.now();
     if (rest <= 0) throw new Failure("timeout", "The condition did not come true in time", { retryable: true, nextTool: "browser_page_observe" });

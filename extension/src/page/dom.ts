@@ -36,6 +36,7 @@ export const children: Getter<HTMLCollection> = getter(E, "children");
 export const data: Getter<string> = getter(CharacterData.prototype, "data");
 export const bodyOf: Getter<HTMLElement | null> = getter(D, "body");
 export const rootElement: Getter<Element | null> = getter(D, "documentElement");
+export const contentTypeOf: Getter<string> = getter(D, "contentType");
 export const titleOf: Getter<string> = getter(D, "title");
 export const readyState: Getter<DocumentReadyState> = getter(D, "readyState");
 export const scrollerOf: Getter<Element | null> = getter(D, "scrollingElement");

@@ -9,7 +9,7 @@
 import type { Gesture, Key, Locator, ObserveMode, ScrollTo } from "../wire";
 import { aim, arrival, armGuard, focus, inputArrived, required, scroll, syntheticClick } from "./act";
 import { withinBudget } from "./budget";
-import { deepActive, isConnected, isInput, isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
+import { contentTypeOf, deepActive, isConnected, isInput, isSelect, rectOf, titleOf, attr, rootElement, eachChild, isElement, nodeType, onePass } from "./dom";
 import { pageVersion } from "./digest";
 import { extract, type Extraction } from "./extract";
 import { articleReady } from "./reader";
@@ -264,6 +264,7 @@ const OPS = {
       scale: devicePixelRatio,
       viewWidth: innerWidth,
       viewHeight: innerHeight,
+      pdf: isPdf(),
       scrollX,
       scrollY,
       said: "",
@@ -327,7 +328,7 @@ const OPS = {
   },
 
   state() {
-    return { version: pageVersion() };
+    return { version: pageVersion(), pdf: isPdf() };
   },
 };
 
@@ -415,8 +416,16 @@ if (scope.__browsercell === undefined) {
   });
 }
 
+const isPdf = (): boolean => contentTypeOf(document) === "application/pdf";
+
+/** What can be done with a PDF: its viewer is an extension of the browser's, which no other one may look into. */
+const OPS_OF_PDF: ReadonlySet<string> = new Set(["travel", "mask", "unmask", "box", "has", "seat", "state"]);
+
 function answer(call: PageCall): Promise<string> {
   return packed(() => {
+    if (isPdf() && !OPS_OF_PDF.has(call.op)) {
+      throw new Fault("pdf-page", "The page is a PDF, which can't be read", { refsValid: false, next: "browser_page_screenshot" });
+    }
     begin(call.first, call.frame);
     const run = OPS[call.op] as (args: unknown, id: number, limit: number) => unknown;
     const work = () => run(call.args, call.id, call.limit);
