@@ -334,8 +334,14 @@ def autocomplete(page: Page) -> None:
 
 
 def spinner(page: Page) -> None:
+    """By arrow keys: such fields may refuse typed text."""
     view = begin(page)
-    fill_and_submit(page, view, asked(r"Select (-?\d+) with", view)[0])
+    field = view.all("spinbutton")[0]
+    held = re.search(r'="(-?\d+)"', field.state)
+    missing = int(asked(r"Select (-?\d+) with", view)[0]) - (int(held[1]) if held else 0)
+    key = "ArrowUp" if missing > 0 else "ArrowDown"
+    in_turns(page, [("page_press", {"key": key, "ref": field.ref}) for _ in range(abs(missing))])
+    push(view, page)
 
 
 def generate_number(page: Page) -> None:
