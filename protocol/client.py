@@ -33,6 +33,7 @@ from .errors import (
     PeerUnreachable,
     PeerViolation,
     Unavailable,
+    UsageError,
 )
 from .places import default_runtime_folder, host_socket
 from .results import BrowserDelegateResult, DelegateRequest, Delivery
@@ -95,6 +96,12 @@ def _answers(runtime_folder: str) -> bool:
 
 
 def _request(goal: str | DelegateRequest, options: Mapping[str, Any]) -> DelegateRequest:
+    unknown = sorted(set(options) - core.OPTIONS)
+    if unknown:
+        raise UsageError(
+            f"delegate has no option {unknown[0]}",
+            next_step=f"Options are {', '.join(sorted(core.OPTIONS))}.",
+        )
     return goal if isinstance(goal, DelegateRequest) else core.delegate_request(goal, **options)
 
 

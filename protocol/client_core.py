@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 import msgspec
@@ -30,11 +31,14 @@ from .errors import (
 from .links import Gate, Link, Phase, frame_types
 from .policies import parse_origins
 from .results import (
+    Actions,
+    ArtifactKind,
     Browser,
     BrowserDelegateResult,
     DelegateRequest,
     Deliverable,
     Delivery,
+    FreeText,
     Policy,
     SideEffects,
     Status,
@@ -193,27 +197,66 @@ def delegate_request(
     `actions` ("read" or "interact"), `freeText` ("allow" or "none"). Raises UsageError naming the field at fault, never a
     value.
     """
-    raw: dict[str, Any] = {
-        "goal": goal,
-        "url": url,
-        "constraints": list(constraints),
-        "browser": str(browser),
-        "deliverables": [_plain(item) for item in deliverables],
-        "answer": None if answer is None else dict(answer),
-        "policy": _plain(policy) if policy is not None else {},
-        "playbook": None if playbook is None else list(playbook),
-        "variables": dict(variables or {}),
-        "limits": _plain(limits) if limits is not None else {},
-        "idempotencyKey": idempotency_key,
+    given: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+        "goal": (goal, _same),
+        "url": (url, _same),
+        "constraints": (constraints, list),
+        "browser": (browser, str),
+        "deliverables": (deliverables, lambda items: [_plain(item) for item in items]),
+        "answer": (answer, dict),
+        "policy": (policy, _plain),
+        "playbook": (playbook, list),
+        "variables": (variables, dict),
+        "limits": (limits, _plain),
+        "idempotencyKey": (idempotency_key, _same),
     }
+    raw: dict[str, Any] = {}
+    for name, (value, build) in given.items():
+        if value is None:
+            continue
+        try:
+            raw[name] = build(value)
+        except (TypeError, ValueError):
+            raise UsageError(f"the delegation is not valid: {name} is of the wrong kind") from None
     try:
-        request = msgspec.json.decode(msgspec.json.encode(raw), type=DelegateRequest)
+        encoded = msgspec.json.encode(raw)
+        request = msgspec.json.decode(encoded, type=DelegateRequest)
         if request.answer is not None:
             parse_answer(request.answer)
         parse_origins(request.policy.origins)
-        return request
     except (msgspec.ValidationError, TypeError) as error:
-        raise UsageError(f"the delegation is not valid: {without_value(str(error))}") from None
+        raise UsageError(f"the delegation is not valid: {_with_choices(without_value(str(error)))}") from None
+    except UnicodeEncodeError:
+        raise UsageError("the delegation is not valid: a text holds a lone surrogate") from None
+    if len(encoded) > L.MAX_HOST_FRAME - _ENVELOPE:
+        raise UsageError(
+            f"the delegation is larger than {L.MAX_HOST_FRAME // L.KIB} KiB",
+            next_step="Shorten its goal, playbook or variables, or split the task.",
+        )
+    return request
+
+
+OPTIONS: Final = frozenset(delegate_request.__kwdefaults__ or {})
+_ENVELOPE: Final = L.KIB  # of a frame around a delegation
+_CHOICES: Final[Mapping[str, type[Enum]]] = {
+    "browser": Browser,
+    "kind": ArtifactKind,
+    "actions": Actions,
+    "freeText": FreeText,
+}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _with_choices(reason: str) -> str:
+    """The reason, with what is allowed where it is one of a few words."""
+    field = reason.rpartition(".")[2].rstrip("`")
+    choices = _CHOICES.get(field)
+    if choices is None or not reason.startswith("Not one of the allowed values"):
+        return reason
+    return f"{reason}: give one of {', '.join(str(choice.value) for choice in choices)}"
 
 
 def _plain(value: Any) -> Any:

@@ -45,6 +45,9 @@ class OwnSupervisor:
                 "--lifeline",
                 "--quiet",
                 *arguments,
+                # Last, so that it wins: whatever the configuration says, this is where its client looks for it.
+                "--set",
+                f"places.runtime_folder={runtime_folder}",
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

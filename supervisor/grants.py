@@ -188,5 +188,6 @@ class Grants:
 
     def _broken(self) -> Unavailable:
         return Unavailable(
-            "the grants can't be opened", next_step=f"Check {self._path} and its disk, or move the file away."
+            "the record of deliveries can't be opened",
+            next_step=f"Free some space if its disk is full; else check {self._path}, or move the file away.",
         )

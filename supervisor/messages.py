@@ -98,14 +98,15 @@ BLOCKERS: Final[Mapping[B, Sentence]] = MappingProxyType(
         ),
         B.POLICY_DENIED: Sentence(
             "The task needs something that its policy or the network policy forbids",
-            'If it is wanted, set network.mode = "allowlist" and name it in network.allow_hosts or network.allow_cidrs.',
+            "If it is wanted, allow it: in the task's policy (origins, actions), or, for an address that is not public, by"
+            ' network.mode = "allowlist" and network.allow_hosts or network.allow_cidrs.',
         ),
         B.EXPECTATION_FAILED: Sentence(
             "A condition that the playbook expects did not come true", "Check the playbook against the page."
         ),
         B.BROWSER_UNAVAILABLE: Sentence(
             "No browser is available for the task",
-            "Install Chromium, or connect the extension (browser_extension_status tells what is missing).",
+            "Install Chromium or check chromium.executable, or connect the extension; run: supervisor doctor",
         ),
         B.MODEL_UNCONFIGURED: Sentence(
             "No model is configured", "Set [model] base_url and model, or give the task a playbook."
@@ -158,7 +159,8 @@ NO_NAMESPACES: Final = Sentence(
 )
 NO_WORKER: Final = Sentence("No sealed browser worker could be made", "Run: supervisor doctor")
 NO_DIRECTORY: Final = Sentence(
-    "A deliverable has a path, but the session has no working directory", "Open the session with a directory."
+    "A deliverable has a path, but the session has no working directory",
+    "Open the session with a directory (an MCP client: a root, or supervisor mcp --directory).",
 )
 ASSIGNMENT_TOO_LARGE: Final = Sentence(
     "Goal, constraints, playbook and variables together are over 64 KiB", "Shorten them or split the task."

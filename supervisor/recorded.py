@@ -172,7 +172,7 @@ class Recorded:
     def _broken(self) -> Unavailable:
         return Unavailable(
             "the recorded delegations can't be opened",
-            next_step=f"Check {self._path} and its disk, or move the file away.",
+            next_step=f"Free some space if its disk is full; else check {self._path}, or move the file away.",
         )
 
 

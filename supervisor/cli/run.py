@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,5 +29,10 @@ def run(file: Path | None, sets: Sequence[str] | None, *, lifeline: bool, quiet:
                 f"supervisor: ready, hosts connect at {host_socket(settings.runtime_folder)}; stop with Ctrl+C",
                 flush=True,
             )
+            listener = supervisor.status()["bridge"]["listener"]
+            if "problem" in listener:  # private browsers work all the same; one's own Chrome can't connect
+                print(
+                    f"supervisor: {listener['problem']}. {listener['nextStep']}", file=sys.stderr, flush=True
+                )
 
     serve(settings, lifeline=lifeline, on_ready=ready)

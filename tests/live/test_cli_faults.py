@@ -189,7 +189,7 @@ def test_a_full_disk_is_said_in_one_line(place: Path) -> None:
     refused = cli(
         "run", *sets(own), runtime=f"{place}/run", timeout=QUICK, preexec_fn=lambda: small_disk(state)
     )
-    one_line(refused, 3, "disk", "Check")
+    one_line(refused, 3, "disk", "Free some space")
 
 
 def test_a_client_reports_the_one_line_of_the_supervisor_it_started(place: Path) -> None:
@@ -226,3 +226,12 @@ def test_a_free_port_is_really_used(place: Path) -> None:
         assert client.status()["bridge"]["listener"] == {"state": "on", "port": port}
         with socket.create_connection(("127.0.0.1", port), timeout=5):
             pass
+
+
+def test_a_configured_runtime_folder_hides_no_supervisor_from_the_client_that_starts_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROWSERCELL_PLACES_RUNTIME_FOLDER", f"{place}/elsewhere")
+    with own_supervisor(LOOPBACK, place) as running, running.client() as client:
+        assert client.status()["supervisor"]["state"] == "running"
+    assert not (place / "elsewhere").exists()

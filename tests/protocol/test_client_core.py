@@ -205,3 +205,25 @@ def test_the_client_imports_nothing_but_zeromq_msgspec_and_the_standard_library(
     foreign = {name for name in done.stdout.split() if not name.startswith("_")}
     # pyzmq makes the one while it runs and takes the other where it is installed.
     assert foreign - {"cython_runtime", "typing_extensions"} == {"browsercell", "msgspec", "zmq"}
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"answer": "secret"}, "answer is of the wrong kind"),
+        ({"answer": 3}, "answer is of the wrong kind"),
+        ({"policy": "read"}, "policy is of the wrong kind"),
+        ({"limits": object()}, "limits is of the wrong kind"),
+        ({"deliverables": [3]}, "deliverables is of the wrong kind"),
+        ({"browser": "secret"}, "$.browser`: give one of auto, chrome, private"),
+        ({"policy": {"actions": "secret"}}, "$.policy.actions`: give one of read, interact"),
+        ({"deliverables": [{"purpose": "a", "kind": "secret"}]}, "kind`: give one of screenshot, text"),
+        ({"constraints": ["\ud800"]}, "lone surrogate"),
+        ({"playbook": [{"expect": {"text": "x" * 200}}] * 2_000}, "larger than 256 KiB"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said_in_words_of_its_caller(options: dict[str, Any], fault: str) -> None:
+    with pytest.raises(UsageError) as error:
+        core.delegate_request("x", **options)
+    assert fault in error.value.message
+    assert "secret" not in error.value.message
