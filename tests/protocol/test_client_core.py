@@ -222,7 +222,9 @@ def test_the_client_imports_nothing_but_zeromq_msgspec_and_the_standard_library(
         ({"playbook": [{"expect": {"text": "x" * 200}}] * 2_000}, "larger than 256 KiB"),
     ],
 )
-def test_what_is_wrong_with_a_request_is_said_in_words_of_its_caller(options: dict[str, Any], fault: str) -> None:
+def test_what_is_wrong_with_a_request_is_said_in_words_of_its_caller(
+    options: dict[str, Any], fault: str
+) -> None:
     with pytest.raises(UsageError) as error:
         core.delegate_request("x", **options)
     assert fault in error.value.message
