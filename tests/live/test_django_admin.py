@@ -32,7 +32,7 @@ from tests.support.live import (
     wanted,
 )
 
-USERNAME = "Toggle sorting Username"  # the heading of the sorted column holds this link too
+USERNAME = "Username"
 SIGN_IN: list[Step] = [
     navigate("${site}/admin/login/?next=/admin/auth/user/"),
     type_in("textbox", "Username", ADMIN),
