@@ -305,7 +305,7 @@ export class Acting extends Ops {
       ...(settled === null || settled.ok.checked === null ? {} : { checked: settled.ok.checked }),
       ...(watch.newTab === undefined ? {} : { newTab: watch.newTab }),
       ...dialogChange(this.dbg.takeDialog(before.dialogs)),
-      ...(settled?.ok.download === true || this.dbg.takeDownload(before.dialogs) ? { download: true } : {}),
+      ...(this.dbg.takeDownload(before.dialogs, settled?.ok.download === true) ? { download: true } : {}),
     };
     const guard = settled?.ok.guard ?? "none";
     if (watch.closed) return { changes, guard, moved: true, failed, url: "", title: "", version: "", settleUs: spent() };

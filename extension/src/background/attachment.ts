@@ -17,6 +17,7 @@ export interface Watcher {
 }
 
 const PROTOCOL = "1.3";
+const TOLD_MS = 5_000; // a download's second announcement comes within this
 /** Bytes of bodies Chrome keeps for us: none are read here. */
 const NO_BODIES = { maxTotalBufferSize: 1, maxResourceBufferSize: 1 };
 /** Requests that stay open by design say nothing about a page being busy. */
@@ -39,6 +40,8 @@ export class Debugger {
   readonly #tabs = new Map<number, State>();
   readonly #dialogs = new Map<number, string>();
   readonly #downloads = new Set<number>();
+  /** Tabs whose page told of a download before the debugger did: until when the debugger's word is the same one's. */
+  readonly #told = new Map<number, number>();
   readonly #drags = new Map<number, (data: unknown) => void>();
   readonly #crashed = new Set<number>();
   /** What ends the preparation of a tab that turns out to have crashed: most of its commands would get no answer. */
@@ -87,9 +90,11 @@ export class Debugger {
     return kind;
   }
 
-  /** Whether a download has begun since this was last asked. */
-  takeDownload(tab: number): boolean {
-    return this.#downloads.delete(tab);
+  /** Whether a download has begun since this was last asked. `told`: the page itself says that one has. */
+  takeDownload(tab: number, told = false): boolean {
+    const seen = this.#downloads.delete(tab);
+    if (told && !seen && this.attached(tab)) this.#told.set(tab, performance.now() + TOLD_MS);
+    return seen || told;
   }
 
   /** From now on Chrome's own drags are kept from the system; gives, as `begun`, the data of the next. */
@@ -249,7 +254,8 @@ export class Debugger {
         this.#drags.delete(tab);
         return;
       case "Page.downloadWillBegin":
-        this.#downloads.add(tab);
+        if ((this.#told.get(tab) ?? 0) < performance.now()) this.#downloads.add(tab);
+        this.#told.delete(tab);
         return;
       case "Network.requestWillBeSent":
         if (!LONG_LIVED.has(String(params["type"]))) state.requests.set(String(params["requestId"]), performance.now());
