@@ -87,6 +87,7 @@ class Session:
     dispatched: bool = False  # the call in flight has been sent to the browser
     answer: PageReply | None = None  # and this came back
     verdicts: dict[Destination, tuple[str, float]] = field(default_factory=dict)
+    passed: dict[str, float] = field(default_factory=dict)  # addresses that were allowed, until when
     where: dict[int, str] = field(
         default_factory=dict
     )  # Chrome tab: URL of its page as last told, by a reply or an event
@@ -302,6 +303,8 @@ class Runner:
 
     async def check(self, session: Session, url: str) -> None:
         """Raise Denied unless a page may be at `url`, by the task's policy and the network's. The network's verdict holds for its scheme, host and port for seconds."""
+        if session.passed.get(url, 0.0) > self._now():
+            return  # the same address as a moment ago, under a policy that never changes
         try:
             # The browser's reading of the text: a laxer one would give two hosts one key, and one the other's verdict.
             key = parse_destination(url)
@@ -312,14 +315,17 @@ class Runner:
         if verdict:
             raise Denied(verdict)
         if known is not None and known[1] > self._now():
-            verdict = known[0]
+            verdict, until = known
         else:
-            verdict = await self._ask(url)
+            verdict, until = await self._ask(url), self._now() + VERDICT_SECONDS
             if len(session.verdicts) >= _MAX_VERDICTS:
                 session.verdicts.clear()
-            session.verdicts[key] = (verdict, self._now() + VERDICT_SECONDS)
+            session.verdicts[key] = (verdict, until)
         if verdict:
             raise Denied(verdict)
+        if len(session.passed) >= _MAX_VERDICTS:
+            session.passed.clear()
+        session.passed[url] = until
 
     async def _check_page(self, session: Session, command: Command) -> None:
         """Raise _OffLimits if the page that `command` is for is where none may be: it went there by itself.
