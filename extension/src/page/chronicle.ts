@@ -3,12 +3,13 @@
  *
  * A page that draws a list anew takes the old nodes away before, or in the same step as, it puts in the new ones. What came
  * while the old node was still there is no new form of it but something beside it, however alike. Only changes in the
- * document and in the shadow roots that hold refs are seen; of anything else nothing is said.
+ * document and in the shadow roots that hold refs are seen; of anything else nothing is said. While nothing at all has
+ * changed (`quietSince`), what was compared once need not be compared again.
  *
  * Holds nodes weakly, but for the `RECENT` elements named last: an element that was collected could not be asked when it left.
  */
 
-import { flatParent, isConnected, parentNode } from "./dom";
+import { flatParent, isConnected, parentNode, sawShadow } from "./dom";
 
 const RECENT = 400; // elements: two observations
 
@@ -34,8 +35,20 @@ function write(records: readonly MutationRecord[]): void {
 export function watch(root: Node): void {
   if (watched.has(root)) return;
   watched.add(root);
-  observer.observe(root, { childList: true, subtree: true });
+  observer.observe(root, { childList: true, subtree: true, attributes: true, characterData: true });
 }
+
+/** The present moment, for `quietSince`. */
+export function moment(): number {
+  write(observer.takeRecords());
+  return step;
+}
+
+/**
+ * Whether no node, attribute or text of the watched roots has changed since `then`. False wherever the page has shadow roots:
+ * those without refs are not watched.
+ */
+export const quietSince = (then: number): boolean => !sawShadow() && moment() === then;
 
 /** Keeps `el` from being collected until `RECENT` others have been named. */
 export function keep(el: Element): void {

@@ -138,18 +138,27 @@ export function shadowOf(el: Element): ShadowRoot | null {
   const tag = tagOf(el);
   if (!tag.includes("-") && !CAN_HOST.has(tag)) return null;
   const open = openShadow(el);
-  if (open !== null) return open;
+  if (open !== null) {
+    shadows = true;
+    return open;
+  }
   const reach = globalThis.chrome?.dom?.openOrClosedShadowRoot;
   if (reach === undefined || !(el instanceof HTMLElement)) return null;
   try {
     const closed = reach(el) as ShadowRoot | null;
     // A root comes to an empty element as a rule: those are always asked.
-    if (closed === null && firstChild(el) !== null) rootless.add(el);
+    if (closed !== null) shadows = true;
+    else if (firstChild(el) !== null) rootless.add(el);
     return closed;
   } catch {
     return null; // an element of a document that is going away has none
   }
 }
+
+let shadows = false;
+
+/** Whether a shadow root was ever met in this document. */
+export const sawShadow = (): boolean => shadows;
 
 /** Elements with content that had no shadow root of either kind when last asked, so long ago at most. */
 let rootless = new WeakSet<Element>();

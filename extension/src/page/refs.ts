@@ -41,7 +41,7 @@ import {
   visibility,
 } from "./dom";
 import { Fault } from "./fault";
-import { cameAfter, keep, watch } from "./chronicle";
+import { cameAfter, keep, moment, quietSince, watch } from "./chronicle";
 import { identify, type Identity, proves, stillSame } from "./identity";
 import { isShape, marksWithin } from "./marks";
 import { cut, nameOf } from "./names";
@@ -59,6 +59,8 @@ interface Entry {
   identity: Identity | null;
   /** The elements of the page that had been seen by then: `since` of none of them is later. */
   epoch: number;
+  /** When its identity was last found the same (`chronicle.ts`). */
+  checked: number;
 }
 
 const MAX_NAMED = 400; // elements of one tag whose names are compared to say that one is the only one
@@ -91,7 +93,7 @@ export function refOf(el: Element, role: string, name: string): string {
   if (number === undefined || known?.meaning !== meaning || !stillIs(known, el)) {
     number = next++;
     numbers.set(el, number);
-    const entry = { element: new WeakRef(el), tag: tagOf(el), role, name, meaning, root: new WeakRef(rootOf(el)), identity: null, epoch: 0 };
+    const entry = { element: new WeakRef(el), tag: tagOf(el), role, name, meaning, root: new WeakRef(rootOf(el)), identity: null, epoch: 0, checked: -1 };
     entries.set(number, entry);
     unpinned.push(entry);
   }
@@ -127,6 +129,7 @@ export function pin(): void {
         const all = below(root, entry.tag);
         return all.length > MAX_NAMED ? all.length : all.filter(alike).length;
       });
+      entry.checked = moment();
     }
   });
 }
@@ -151,9 +154,13 @@ export function resolveRef(ref: string): Element {
   const el = entry.element.deref();
   if (el === undefined || !isConnected(el)) return successor(entry);
   if (meaningOf(el, roleOf(el), labelOf(el)) !== entry.meaning) throw stale("The element of this ref means something else now");
+  if (quietSince(entry.checked) && root(entry) === document) return el;
   if (!stillIs(entry, el)) throw stale("The element of this ref belongs to something else now");
+  entry.checked = moment();
   return el;
 }
+
+const root = (entry: Entry): Node | undefined => entry.root.deref();
 
 /** The new node that provably stands for one that has gone. */
 function successor(entry: Entry): Element {
