@@ -215,7 +215,7 @@ def test_what_a_page_opens_follows_it_and_stays_behind_the_users_tab(
     if name == "Empty":  # the browser lets no extension into a top-level about:blank
         assert user.peer.start("page_observe", new_tab).result(10).error.code == Code.RESTRICTED_PAGE
     else:
-        assert "Page" in user.peer.run("page_observe", new_tab).text
+        until(lambda: "Page" in user.peer.run("page_observe", new_tab).text, 5, "the page")
     if name != "Window":
         until(lambda: user.front() == front, 3, "the user's tab in front")
     user.peer.run("tabs_close", new_tab)
