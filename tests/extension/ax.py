@@ -67,12 +67,14 @@ def both(probe: Probe) -> list[Pair]:
 def _look(probe: Probe) -> list[Pair] | None:
     send, session = probe.chromium.send, probe.session
     send("Accessibility.enable", session)
+    before = probe.ask("everything()")
     root = send("DOM.getDocument", session, 60, depth=-1, pierce=True)["root"]
     elements = [node for child in root["children"] for node in _elements(child)]
-    ours = probe.ask("everything()")
-    if [node["localName"] for node in elements] != [said["tag"] for said in ours]:
-        return None
     tree = send("Accessibility.getFullAXTree", session, 60)["nodes"]
+    ours = probe.ask("everything()")
+    # Names and states may change where no element does: what the runtime says is the same on both sides of Chromium's look.
+    if before != ours or [node["localName"] for node in elements] != [said["tag"] for said in ours]:
+        return None
     native = {
         node["backendDOMNodeId"]: node for node in tree if "backendDOMNodeId" in node and not node["ignored"]
     }
