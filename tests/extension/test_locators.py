@@ -122,17 +122,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPages]:
 
 
 def _settled(probe: Any, needed: Needed) -> None:
-    """Until what the page's task needs is there, and the number of elements has been the same for half a second."""
+    """Until what the page's task needs is there, and all elements have been called the same for a second and a half: what is
+    still connecting says so in a button's name."""
     deadline = time.monotonic() + 60
     while not {(said["role"], said["name"]) for said in probe.ask("everything()")} >= set(needed):
         assert time.monotonic() < deadline, "the page does not become whole"
         time.sleep(0.2)
-    last, since = -1, time.monotonic()
-    while time.monotonic() - since < 0.5:
+    last: list[Any] = []
+    since = time.monotonic()
+    while time.monotonic() - since < 1.5:
         assert time.monotonic() < deadline, "the page does not come to rest"
-        count = probe.ask("everything().length")
-        if count != last:
-            last, since = count, time.monotonic()
+        seen = [(said["role"], said["name"]) for said in probe.ask("everything()")]
+        if seen != last:
+            last, since = seen, time.monotonic()
         time.sleep(0.1)
 
 
