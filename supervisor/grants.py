@@ -11,14 +11,13 @@ Blocking calls of well under a millisecond; a full or broken disk is `sqlite3.Er
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..protocol.errors import Unavailable
 from ..protocol.results import ArtifactKind, ResolvedArtifact
+from .database import broken, open_database
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS grants (
@@ -48,6 +47,7 @@ CREATE TABLE IF NOT EXISTS tasks (
     state TEXT NOT NULL
 ) STRICT;
 """
+_NAME: Final = "the record of deliveries"
 _VERSION: Final = 1  # of the schema; another one is refused, not guessed at
 _KEPT_TASKS: Final = 7 * 24 * 3600  # seconds an ended task is remembered
 
@@ -83,32 +83,14 @@ class Grants:
 
         Raises Unavailable with the next step.
         """
+        db = open_database(self._path, _NAME, _SCHEMA, _VERSION, durable=False)
         try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            os.chmod(self._path, 0o600)
-            db = sqlite3.connect(self._path, isolation_level=None, timeout=2.0)
-        except (OSError, sqlite3.Error):
-            raise self._broken() from None
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=NORMAL")
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, _VERSION):
-                raise Unavailable(
-                    "the grants were written by another version",
-                    next_step=f"Move {self._path} away, or use that version.",
-                )
-            db.executescript(_SCHEMA)
-            db.execute(f"PRAGMA user_version={_VERSION}")
             interrupted = db.execute(
                 "UPDATE tasks SET state = 'interrupted' WHERE state = 'running'"
             ).rowcount
         except sqlite3.Error:
             db.close()
-            raise self._broken() from None
-        except Unavailable:
-            db.close()
-            raise
+            raise broken(self._path, _NAME) from None
         self._db = db
         self.expire(now)
         return interrupted
@@ -185,9 +167,3 @@ class Grants:
         if self._db is None:
             raise sqlite3.ProgrammingError("the grants are not open")
         return self._db
-
-    def _broken(self) -> Unavailable:
-        return Unavailable(
-            "the record of deliveries can't be opened",
-            next_step=f"Free some space if its disk is full; else check {self._path}, or move the file away.",
-        )

@@ -14,7 +14,6 @@ delegation that can't be recorded can't be promised to run only once.
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from dataclasses import dataclass
 from enum import Enum
@@ -23,8 +22,9 @@ from typing import Final
 
 import msgspec
 
-from ..protocol.errors import BlockerCode, Unavailable
+from ..protocol.errors import BlockerCode
 from ..protocol.results import BrowserDelegateResult, DelegateRequest, SideEffects, Usage
+from .database import broken, open_database
 from .verdict import Cause, conclude
 
 MAX_ROWS: Final = 2_000  # of 16 KiB at most each; the oldest ended ones go first
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS delegations (
 ) STRICT;
 CREATE UNIQUE INDEX IF NOT EXISTS delegations_by_task ON delegations (task);
 """
+_NAME: Final = "the record of delegations"
 _VERSION: Final = 1
 
 
@@ -73,25 +74,9 @@ class Recorded:
 
         Raises Unavailable with the next step.
         """
+        # Durable: a row that is lost with the machine's power is a second run.
+        db = open_database(self._path, _NAME, _SCHEMA, _VERSION, durable=True)
         try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            os.chmod(self._path, 0o600)
-            db = sqlite3.connect(self._path, isolation_level=None, timeout=2.0)
-        except (OSError, sqlite3.Error):
-            raise self._broken() from None
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute(
-                "PRAGMA synchronous=FULL"
-            )  # a row that is lost with the machine's power is a second run
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, _VERSION):
-                raise Unavailable(
-                    "the recorded delegations were written by another version",
-                    next_step=f"Move {self._path} away, or use that version.",
-                )
-            db.executescript(_SCHEMA)
-            db.execute(f"PRAGMA user_version={_VERSION}")
             interrupted = db.execute("SELECT task, assigned FROM delegations WHERE result IS NULL").fetchall()
             for task, assigned in interrupted:
                 db.execute(
@@ -100,10 +85,7 @@ class Recorded:
                 )
         except sqlite3.Error:
             db.close()
-            raise self._broken() from None
-        except Unavailable:
-            db.close()
-            raise
+            raise broken(self._path, _NAME) from None
         self._db = db
         self.expire(now)
         return len(interrupted)
@@ -168,12 +150,6 @@ class Recorded:
         if self._db is None:
             raise sqlite3.ProgrammingError("the recorded delegations are not open")
         return self._db
-
-    def _broken(self) -> Unavailable:
-        return Unavailable(
-            "the recorded delegations can't be opened",
-            next_step=f"Free some space if its disk is full; else check {self._path}, or move the file away.",
-        )
 
 
 def digest_of(request: DelegateRequest) -> str:
