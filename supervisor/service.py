@@ -88,7 +88,8 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stopping.set)
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(number, stopping.set)
     cut = asyncio.Event()
     if lifeline:
         _watch_lifeline(loop, cut)

@@ -15,8 +15,8 @@ from browsercell.protocol.client import Client
 from browsercell.protocol.results import BrowserDelegateResult, Status
 
 from tests.support.case_pages import CARD, CasePages
-from tests.support.live import LOOPBACK, Live, own_supervisor, private_place, said
-from tests.support.planner import Failed, Page, Planner, Planners, Running, elements
+from tests.support.live import Live, said
+from tests.support.planner import Failed, Page, Planner, Planners, Running, elements, planned
 
 
 class Cases:
@@ -47,17 +47,8 @@ class Cases:
 
 @pytest.fixture(scope="module")
 def cases(private_places: Path) -> Iterator[Cases]:  # noqa: ARG001 - settings are hidden first
-    with private_place() as place, Planners() as planners, CasePages() as pages:
-        key = place / "key"
-        key.touch(mode=0o600)
-        key.write_text("no-secret-on-loopback\n")
-        model = {
-            "model.base_url": planners.url,
-            "model.model": "scripted",
-            "model.api_key_file": str(key),
-        }
-        with own_supervisor({**LOOPBACK, **model}, place) as live:
-            yield Cases(pages, planners, live)
+    with Planners() as planners, CasePages() as pages, planned(planners) as live:
+        yield Cases(pages, planners, live)
 
 
 def test_a_list_that_is_rendered_anew_between_look_and_click(cases: Cases) -> None:

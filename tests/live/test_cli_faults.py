@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -235,3 +237,22 @@ def test_a_configured_runtime_folder_hides_no_supervisor_from_the_client_that_st
     with own_supervisor(LOOPBACK, place) as running, running.client() as client:
         assert client.status()["supervisor"]["state"] == "running"
     assert not (place / "elsewhere").exists()
+
+
+def test_under_nohup_a_supervisor_stays_and_ends_in_order_all_the_same(place: Path) -> None:
+    command = [sys.executable, "-m", "browsercell.supervisor", "run", *sets(own_settings(place, LOOPBACK))]
+    environment = {**os.environ, "BROWSERCELL_RUNTIME_DIR": f"{place}/run"}
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    ) as running:
+        assert running.stdout is not None
+        assert "ready" in running.stdout.readline()
+        running.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(1.0)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(QUICK) == 0

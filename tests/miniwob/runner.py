@@ -16,8 +16,8 @@ from typing import Final
 from browsercell.protocol.client import Client
 from browsercell.protocol.results import BrowserDelegateResult
 
-from tests.support.live import LOOPBACK, Live, own_supervisor, private_place
-from tests.support.planner import Planner, Planners, Running
+from tests.support.live import Live
+from tests.support.planner import Planner, Planners, Running, planned
 
 from .site import Episode, Site
 
@@ -104,17 +104,8 @@ class Runner:
 @contextlib.contextmanager
 def running(site: Site) -> Iterator[Runner]:
     """A supervisor whose model is this process."""
-    with private_place() as place, Planners() as planners:
-        key = place / "key"
-        key.touch(mode=0o600)
-        key.write_text("no-secret-on-loopback\n")
-        model = {
-            "model.base_url": planners.url,
-            "model.model": "scripted",
-            "model.api_key_file": str(key),
-        }
-        with own_supervisor({**LOOPBACK, **model}, place) as live:
-            yield Runner(site, planners, live)
+    with Planners() as planners, planned(planners) as live:
+        yield Runner(site, planners, live)
 
 
 def table(played: Sequence[Played]) -> str:

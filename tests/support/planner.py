@@ -18,10 +18,11 @@ import json
 import queue
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final
 
+from tests.support.live import LOOPBACK, Live, own_supervisor, private_place
 from tests.support.openai_server import OpenAIServer, Reply, Request, finish, tools
 
 TURN_SECONDS: Final = 60.0  # a planner that says nothing for so long has failed
@@ -266,3 +267,19 @@ class Planners:
             return finish("The planner said nothing", status="failed")
         except queue.Full:
             return finish("The planner took no answer", status="failed")
+
+
+@contextlib.contextmanager
+def planned(planners: Planners) -> Iterator[Live]:
+    """A supervisor whose model is these planners."""
+    with private_place() as place:
+        key = place / "key"
+        key.touch(mode=0o600)
+        key.write_text("no-secret-on-loopback\n")
+        model = {
+            "model.base_url": planners.url,
+            "model.model": "scripted",
+            "model.api_key_file": str(key),
+        }
+        with own_supervisor({**LOOPBACK, **model}, place) as live:
+            yield live
